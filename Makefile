@@ -1,0 +1,58 @@
+# Every target does its own set-up in .venv; all it needs is Python 3.11 or newer and a package index.
+#   make demo     the main job, on the example robots
+#   make test     lint, types and tests
+#   make install  the environment alone
+# A second run installs nothing: .venv is stamped with a hash of what it was made from.
+
+.DEFAULT_GOAL := demo
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := robots,lab,dev
+WORKERS ?= auto
+
+# The first Python that is new enough; set PYTHON to choose another.
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python; do \
+	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; break; fi; done)
+HASH = $(shell $(PYTHON) -c 'import hashlib, sys; \
+	print(hashlib.sha256(b"".join(open(f, "rb").read() for f in sys.argv[1:]) + sys.version.encode()).hexdigest()[:16])' \
+	requirements.lock pyproject.toml Makefile)
+STAMP = $(VENV)/stamp-$(HASH)
+
+.PHONY: demo test install lint types unit lock hooks clean
+
+demo: install
+	@$(BIN)/steelyard check g1 talos icub romeo --exit-zero
+
+test: lint types unit
+
+install:
+	@test -n "$(PYTHON)" || { echo "Steelyard needs Python 3.11 or newer; install it, or set PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -e "$(STAMP)" || { \
+		echo "Installing into $(VENV) (a few minutes, once) ..." && \
+		rm -f $(VENV)/stamp-* && $(PYTHON) -m venv $(VENV) && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable ".[$(EXTRAS)]" && \
+		touch "$(STAMP)"; }
+
+lint: install
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
+	@$(BIN)/ruff check .
+
+types: install
+	@$(BIN)/mypy
+
+unit: install
+	@$(BIN)/pytest -n $(WORKERS)
+
+# Resolves all extras anew for every supported Python; no index address is written.
+lock:
+	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
+	@$(VENV)-lock/bin/uv pip compile --quiet --universal --all-extras --upgrade --python-version 3.11 --no-header \
+		--no-annotate --no-emit-index-url pyproject.toml --output-file requirements.lock
+	@rm -rf $(VENV)-lock
+
+hooks: install
+	@$(BIN)/pre-commit install
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

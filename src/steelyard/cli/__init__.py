@@ -1,0 +1,45 @@
+"""The command `steelyard`: one thin file per command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from steelyard import __version__
+from steelyard.cli.check import check
+from steelyard.exceptions import SteelyardError
+
+app = typer.Typer(
+    name="steelyard",
+    help="Find out what a humanoid robot, or a person, really weighs, link by link, from the sensors at hand.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(check)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"steelyard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+    ),
+) -> None:
+    """Find out what a humanoid robot, or a person, really weighs, link by link, from the sensors at hand."""
+
+
+def main() -> None:
+    """Runs the command; an error of Steelyard's own becomes one clear line and exit code 1."""
+    try:
+        app()
+    except SteelyardError as error:
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        sys.exit(1)

@@ -1,0 +1,124 @@
+"""`steelyard check`: is this model physically possible?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.model import ModelCheck, load_model
+from steelyard.model.check import describe_difference
+from steelyard.model.consistency import SINGULAR_EXTENT, Consistency, diagnose
+from steelyard.model.parameters import FloatArray
+
+_STYLES = {"impossible": "bold red", "singular": "yellow", "remark": "dim", "possible": "green"}
+
+
+def check(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL|SETUP...", help="A ready setup (g1), a setup file, a URDF or an MJCF."),
+    ],
+    setup: Annotated[
+        str | None,
+        typer.Option(help="Read the model file with this setup's sensors, soles and mirror pairs."),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="floating or fixed; by default as the setup or the file says.")
+    ] = None,
+    lock: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOINT=VALUE", help="Lock a joint, by name or pattern; may be repeated."),
+    ] = None,
+    packages: Annotated[
+        list[Path] | None,
+        typer.Option("--package-path", help="A folder that holds ROS packages; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if a model is impossible.")] = False,
+) -> None:
+    """Is this model physically possible?
+
+    Names the links that cannot exist or are singular, and why; lists where left and right differ.
+
+    Exits with 0 when every link could be a real body, with 1 when one could not or a model cannot be read, with 2 when
+    the call is wrong.
+
+    Example:  steelyard check g1 my_robot.urdf
+    """
+    if base not in (None, "floating", "fixed"):
+        raise typer.BadParameter(f"{base!r} is neither 'floating' nor 'fixed'", param_hint="--base")
+    locks = dict(_parse_lock(entry) for entry in lock or [])
+    checks = [
+        load_model(source, setup=setup, base=base, lock=locks, packages=packages or ()).check()  # type: ignore[arg-type]
+        for source in models
+    ]
+    if as_json:
+        typer.echo(json.dumps([result.to_dict() for result in checks], indent=2))
+    else:
+        console = Console()
+        for result in checks:
+            _print(console, result)
+    if not exit_zero and not all(result.possible for result in checks):
+        raise typer.Exit(1)
+
+
+def _parse_lock(entry: str) -> tuple[str, float]:
+    joint, _, value = entry.rpartition("=")
+    try:
+        position = float(value)
+    except ValueError:
+        joint = ""
+    if not joint:
+        raise typer.BadParameter(f"{entry!r} is not of the form JOINT=VALUE, such as elbow=0.5", param_hint="--lock")
+    return joint, position
+
+
+def _print(console: Console, result: ModelCheck) -> None:
+    model = result.model
+    console.print(Text(model.name, style="bold"), Text(str(model.description.file.path), style="dim"), soft_wrap=True)
+    console.print(
+        f"{len(model.links)} links, {len(model.joints)} joints, {model.base} base, {model.total_mass:.3f} kg",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("link", overflow="fold")
+    for heading in ("mass (kg)", "centre of mass (mm)", "extents (mm)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for link, parameters in zip(model.links, model.parameters, strict=True):
+        diagnosis = diagnose(parameters)
+        table.add_row(
+            Text(link),
+            f"{parameters[0]:.4f}",
+            *_lengths(parameters, diagnosis),
+            Text(diagnosis.status, style=_STYLES[diagnosis.status]),
+        )
+    console.print(table)
+    worst = "impossible" if not result.possible else "singular" if result.names("singular") else "possible"
+    console.print(Text(result.verdict(), style=_STYLES[worst]), soft_wrap=True)
+    for finding in result.findings:
+        console.print(
+            Text(f"  {finding.name}: ", style=_STYLES[finding.severity]) + Text(finding.words), soft_wrap=True
+        )
+    if result.mirror_differences:
+        console.print("  Left and right are not mirror images in:", style="dim")
+        for difference in result.mirror_differences:
+            console.print(Text(f"    {describe_difference(difference)}"), soft_wrap=True)
+    console.print()
+
+
+def _lengths(parameters: FloatArray, diagnosis: Consistency) -> tuple[str, str]:
+    """Gives centre of mass and extents in millimetres, with a dash where there is none."""
+    mass = float(parameters[0])
+    if mass <= 0.0:
+        return "-", "-"
+    com = " ".join(f"{1000.0 * x:.1f}" for x in parameters[1:4] / mass)
+    floor = mass * SINGULAR_EXTENT**2
+    extents = ("-" if x < -floor else f"{1000.0 * (max(x, 0.0) / mass) ** 0.5:.1f}" for x in diagnosis.second_moments)
+    return com, " ".join(extents)

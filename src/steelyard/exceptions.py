@@ -1,0 +1,49 @@
+"""What can go wrong, each kind with its evidence as attributes and the remedy in its message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class SteelyardError(Exception):
+    """Base of every error that Steelyard raises on purpose."""
+
+
+class ModelError(SteelyardError):
+    """A model file or a setup file cannot be used as it is.
+
+    Attributes:
+        path: The file at fault, where there is one.
+        line: The line in that file (from 1), where it is known.
+        names: The links, joints, frames or keys at fault.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        line: int | None = None,
+        names: Iterable[str] = (),
+    ) -> None:
+        self.path = path
+        self.line = line
+        self.names = tuple(names)
+        where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
+        super().__init__(where + message)
+
+
+class ConsistencyError(SteelyardError):
+    """Inertial parameters are not those of any body, where only a possible body makes sense.
+
+    Attributes:
+        rows: Index of each row at fault.
+    """
+
+    def __init__(self, message: str, *, rows: Iterable[int] = ()) -> None:
+        self.rows = tuple(rows)
+        super().__init__(message)

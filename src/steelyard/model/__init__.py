@@ -1,0 +1,33 @@
+"""Models: loading them, their ten parameters per link, whether they can exist, and writing them back."""
+
+from steelyard.model.check import Finding, ModelCheck, check_model
+from steelyard.model.consistency import Consistency, diagnose, is_possible, project_to_interior
+from steelyard.model.loading import load_model
+from steelyard.model.mirror import MirrorDifference, MirrorPair, compare_sides, find_pairs, mirror_parameters
+from steelyard.model.model import Frame, Model, Tree
+from steelyard.model.setup import Setup, read_setup, ready_setups
+from steelyard.model.write_back import WrittenModel, write_model
+
+__all__ = [
+    "Consistency",
+    "Finding",
+    "Frame",
+    "MirrorDifference",
+    "MirrorPair",
+    "Model",
+    "ModelCheck",
+    "Setup",
+    "Tree",
+    "WrittenModel",
+    "check_model",
+    "compare_sides",
+    "diagnose",
+    "find_pairs",
+    "is_possible",
+    "load_model",
+    "mirror_parameters",
+    "project_to_interior",
+    "read_setup",
+    "ready_setups",
+    "write_model",
+]

@@ -1,0 +1,204 @@
+"""Which bodies can exist: the test, the distance to the nearest that can, and the projection onto them.
+
+A body of mass ``m > 0`` exists when its second moment about the centre of mass, ``Σ_c = ½ tr(I_c) 1 − I_c``, is
+positive semidefinite. An eigenvalue of ``Σ_c`` divided by the mass is the mean square distance of the matter from
+the centre of mass along that principal axis; its root, here called *extent*, is a length one can picture: a
+plate of thickness t has extent t/√12 across it. A negative eigenvalue is what breaks the triangle inequality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from steelyard.model.parameters import (
+    FloatArray,
+    as_parameters,
+    from_pseudo_inertia,
+    to_mass_com_inertia,
+    to_pseudo_inertia,
+)
+
+SINGULAR_EXTENT = 1e-4
+"""Extent (m) up to which a body counts as having none: a plate of 0.35 mm. No link of a robot is thinner."""
+
+EXTENT_FLOOR = 1e-3
+"""Least extent (m) that `project_to_interior` leaves, a plate of 3.5 mm. Each eigenvalue of ``Σ_c`` is then at
+least m · (1 mm)²; the thinnest lumped link of G1 and TALOS has 3.8 mm, so that sound models pass unchanged."""
+
+MASS_FLOOR = 1e-3
+"""Mass (kg) that `project_to_interior` gives to a body without any or with a negative one."""
+
+NOMINAL_LENGTH = 0.1
+"""Length (m) by which masses and moments are made comparable where a body has no mass to derive one from."""
+
+Status = Literal["possible", "singular", "impossible"]
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Whether one body can exist, and how far it is from one that can.
+
+    Attributes:
+        status: "possible", "singular" (on the boundary: a point, a rod or a sheet without thickness) or "impossible".
+        reasons: Why, in words; empty for a possible body.
+        second_moments: Ascending eigenvalues of ``Σ_c`` (kg m²), shape (3,); of ``Σ`` at the origin without mass.
+        distance: Frobenius norm (kg m²) of the least change of ``Σ_c`` that makes the body possible; 0 if it is.
+        relative_distance: `distance` over the norm of ``Σ_c``.
+        mass_deficit: What the mass lacks to be zero (kg).
+        nearest: The ten parameters of the nearest body that can exist, shape (10,).
+    """
+
+    status: Status
+    reasons: tuple[str, ...]
+    second_moments: FloatArray
+    distance: float
+    relative_distance: float
+    mass_deficit: float
+    nearest: FloatArray
+
+
+def smallest_second_moment(parameters: Any) -> FloatArray:
+    """Gives the smallest eigenvalue of ``Σ_c`` (kg m²), shape (...,); −inf where the mass is not positive."""
+    array = as_parameters(parameters)
+    smallest = np.full(array.shape[:-1], -np.inf)
+    heavy = array[..., 0] > 0.0
+    if np.any(heavy):
+        smallest[heavy] = np.linalg.eigvalsh(_second_moment_at_com(array[heavy]))[..., 0]
+    return smallest
+
+
+def is_possible(parameters: Any, *, extent: float = 0.0) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Tells which bodies have positive mass and an extent of more than `extent` metres along every axis.
+
+    Args:
+        parameters: Shape (..., 10).
+        extent: The least extent asked for; 0 asks for a strictly positive definite pseudo-inertia.
+
+    Returns:
+        Booleans, shape (...,).
+    """
+    array = as_parameters(parameters)
+    return np.asarray(smallest_second_moment(array) > np.maximum(array[..., 0], 0.0) * extent**2)
+
+
+def diagnose(parameters: Any) -> Consistency:
+    """Tells whether one body, shape (10,), can exist, why not, and which is the nearest that can.
+
+    Massless bodies with all ten parameters zero are for the caller to leave out: they are connectors, not bodies.
+    """
+    array = as_parameters(parameters)
+    mass = float(array[0])
+    if mass <= 0.0:
+        nearest = from_pseudo_inertia(_clip(_scaled(to_pseudo_inertia(array)), 0.0) / _LENGTH_SCALES)
+        moments = _eigenvalues(to_pseudo_inertia(array)[:3, :3])
+        change = float(np.linalg.norm(to_pseudo_inertia(nearest)[:3, :3] - to_pseudo_inertia(array)[:3, :3]))
+        words = "its mass is zero but its inertia is not" if mass == 0.0 else f"its mass is {mass:.4g} kg"
+        return Consistency(
+            status="impossible",
+            reasons=(words,),
+            second_moments=moments,
+            distance=change,
+            relative_distance=_ratio(change, moments),
+            mass_deficit=-mass,
+            nearest=nearest,
+        )
+    second_moment = _second_moment_at_com(array)
+    moments = _eigenvalues(second_moment)
+    tolerance = mass * SINGULAR_EXTENT**2
+    if moments[0] > tolerance:
+        return Consistency("possible", (), moments, 0.0, 0.0, 0.0, array.copy())
+    nearest = _with_second_moment_at_com(array, _clip(second_moment, 0.0))
+    change = float(np.linalg.norm(np.minimum(moments, 0.0)))
+    impossible = moments[0] < -tolerance
+    return Consistency(
+        status="impossible" if impossible else "singular",
+        reasons=_impossible_in_words(array) if impossible else _singular_in_words(mass, moments, tolerance),
+        second_moments=moments,
+        distance=change,
+        relative_distance=_ratio(change, moments),
+        mass_deficit=0.0,
+        nearest=nearest,
+    )
+
+
+def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: float = MASS_FLOOR) -> FloatArray:
+    """Gives the nearest bodies strictly inside the set of possible ones.
+
+    A body of positive mass keeps its mass and its centre of mass; the eigenvalues of its second moment ``Σ_c`` are
+    raised to at least ``m · extent²``. That is the projection in the Frobenius norm of ``Σ_c``, whatever the frame. A
+    body whose mass is not positive has no centre of mass to keep: its pseudo-inertia, with lengths in units of
+    `NOMINAL_LENGTH`, is projected onto the semidefinite cone, given at least the mass `mass`, and then as above.
+
+    Bodies that have the extent already come back bit by bit as they were.
+
+    Args:
+        parameters: Shape (..., 10).
+        extent: The eigenvalue floor, as a length (m).
+        mass: Mass (kg) given to bodies that have none.
+    """
+    result = as_parameters(parameters).copy()
+    flat = result.reshape(-1, result.shape[-1])
+    for row in np.flatnonzero(~is_possible(flat, extent=extent)):
+        body = flat[row]
+        if body[0] <= 0.0:
+            body = from_pseudo_inertia(_clip(_scaled(to_pseudo_inertia(body)), 0.0) / _LENGTH_SCALES)
+            body[0] = max(body[0], mass)
+        # A hair above the floor, so that the result passes is_possible(extent=extent) in spite of rounding.
+        floor = body[0] * extent**2 * (1.0 + 1e-9)
+        flat[row] = _with_second_moment_at_com(body, _clip(_second_moment_at_com(body), floor))
+    return result
+
+
+_LENGTH_SCALES = np.outer(*2 * [np.array([1.0 / NOMINAL_LENGTH] * 3 + [1.0])])
+
+
+def _scaled(pseudo_inertia: FloatArray) -> FloatArray:
+    return np.asarray(pseudo_inertia * _LENGTH_SCALES)
+
+
+def _clip(symmetric: FloatArray, floor: float) -> FloatArray:
+    values, vectors = np.linalg.eigh(symmetric)
+    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+
+
+def _eigenvalues(symmetric: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.eigvalsh(symmetric), dtype=np.float64)
+
+
+def _second_moment_at_com(parameters: FloatArray) -> FloatArray:
+    tensor = to_mass_com_inertia(parameters)[2]
+    trace = np.trace(tensor, axis1=-2, axis2=-1)
+    return np.asarray(0.5 * trace[..., None, None] * np.eye(3) - tensor)
+
+
+def _with_second_moment_at_com(parameters: FloatArray, second_moment: FloatArray) -> FloatArray:
+    pseudo = to_pseudo_inertia(parameters)
+    first_moment = pseudo[:3, 3]
+    pseudo[:3, :3] = second_moment + np.outer(first_moment, first_moment) / pseudo[3, 3]
+    result = from_pseudo_inertia(pseudo)
+    result[:4] = parameters[:4]
+    return result
+
+
+def _ratio(change: float, moments: FloatArray) -> float:
+    size = float(np.linalg.norm(moments))
+    return change / size if size > 0.0 else 0.0
+
+
+def _impossible_in_words(parameters: FloatArray) -> tuple[str, ...]:
+    low, middle, high = np.linalg.eigvalsh(to_mass_com_inertia(parameters)[2])
+    if low < 0.0:
+        return (f"its inertia has a negative principal moment, {low:.3g} kg·m²",)
+    return (
+        "its principal moments break the triangle inequality: "
+        f"{high:.3g} > {low:.3g} + {middle:.3g} kg·m² (no body has one moment above the sum of the others)",
+    )
+
+
+def _singular_in_words(mass: float, moments: FloatArray, tolerance: float) -> tuple[str, ...]:
+    without = int(np.sum(moments <= tolerance))
+    shape = {1: "a sheet without thickness", 2: "a rod without thickness", 3: "a point mass"}[without]
+    return (f"it is {shape}: {mass:.4g} kg with no extent along {('one axis', 'two axes', 'any axis')[without - 1]}",)

@@ -1,0 +1,273 @@
+"""What a model file says, before anything is made of it: parts, the joints between them, and their frames.
+
+A *part* is a rigid piece as the file names it: a URDF link, an MJCF body. The readers of both formats end here,
+and the rest of the room does not know which of them it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import pinocchio as pin
+
+from steelyard.exceptions import ModelError
+from steelyard.model.names import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from steelyard.model.parameters import FloatArray
+
+JointKind = Literal["revolute", "continuous", "prismatic", "ball", "fixed", "free"]
+
+POSITION_SIZES: dict[JointKind, int] = {
+    "revolute": 1,
+    "continuous": 1,
+    "prismatic": 1,
+    "ball": 4,
+    "fixed": 0,
+    "free": 7,
+}
+"""How many numbers of ``q`` a joint has: a ball's quaternion x y z w, a free joint's position and quaternion."""
+
+VELOCITY_SIZES: dict[JointKind, int] = {
+    "revolute": 1,
+    "continuous": 1,
+    "prismatic": 1,
+    "ball": 3,
+    "fixed": 0,
+    "free": 6,
+}
+"""How many numbers of ``v`` a joint has; a ball's and a free joint's are in the child's axes, linear first."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint between two parts, or between two links of a Model.
+
+    Attributes:
+        name: Its name in the file.
+        kind: What motion it allows. A continuous joint is a plain angle, without limits.
+        axis: Unit axis in the joint frame, shape (3,); zeros where it has none.
+        lower: Least position (rad or m); −inf where the file names none.
+        upper: Greatest position; inf where the file names none.
+        effort: Greatest torque or force (N m or N); inf where the file names none.
+        velocity: Greatest speed (rad/s or m/s); inf where the file names none.
+        armature: Rotor inertia seen at the joint (kg m² or kg).
+        damping: Viscous friction (N m s/rad or N s/m).
+        friction: Coulomb friction (N m or N).
+    """
+
+    name: str
+    kind: JointKind
+    axis: FloatArray = field(default_factory=lambda: np.zeros(3))
+    lower: float = -np.inf
+    upper: float = np.inf
+    effort: float = np.inf
+    velocity: float = np.inf
+    armature: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+
+    @property
+    def position_size(self) -> int:
+        """How many numbers of ``q`` it has."""
+        return POSITION_SIZES[self.kind]
+
+    @property
+    def velocity_size(self) -> int:
+        """How many numbers of ``v`` it has."""
+        return VELOCITY_SIZES[self.kind]
+
+    def motion(self, position: FloatArray) -> pin.SE3:
+        """Gives the placement of the child's side of the joint in its parent's side.
+
+        Args:
+            position: Its numbers of ``q``, shape (position_size,).
+        """
+        if self.kind in ("revolute", "continuous"):
+            return pin.SE3(pin.exp3(self.axis * position[0]), np.zeros(3))
+        if self.kind == "prismatic":
+            return pin.SE3(np.eye(3), self.axis * position[0])
+        if self.kind == "fixed":
+            return pin.SE3.Identity()
+        translation = position[:3] if self.kind == "free" else np.zeros(3)
+        return pin.SE3(pin.Quaternion(np.asarray(position[-4:])).normalized().matrix(), np.asarray(translation))
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: ``position = multiplier · leader's + offset``."""
+
+    leader: str
+    multiplier: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A shape that the file gives to a part.
+
+    Attributes:
+        purpose: "visual" or "collision".
+        shape: "box" (size: edge lengths), "sphere" (radius), "cylinder" and "capsule" (radius, length along z),
+            "ellipsoid" (semi-axes), or "mesh".
+        size: Numbers of the shape, m.
+        placement: Of the shape in the part's frame.
+        uri: The mesh file as the model file names it.
+        scale: Scale of the mesh along its axes.
+        vertices: Corners of the mesh in the shape's frame, shape (n, 3), where the reader had them already.
+    """
+
+    purpose: Literal["visual", "collision"]
+    shape: Literal["box", "sphere", "cylinder", "capsule", "ellipsoid", "mesh"]
+    size: tuple[float, ...]
+    placement: pin.SE3
+    uri: str | None = None
+    scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    vertices: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A rigid piece as the file names it.
+
+    Attributes:
+        name: Its name; unique in the file.
+        parameters: Its ten parameters in its own frame, shape (10,); zeros where the file gives it no mass.
+        geometries: Its shapes.
+        line: The line of the file on which it begins.
+    """
+
+    name: str
+    parameters: FloatArray
+    geometries: tuple[Geometry, ...] = ()
+    line: int | None = None
+
+    @property
+    def massless(self) -> bool:
+        """Whether the file gives it neither mass nor inertia."""
+        return not np.any(self.parameters)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A joint of the file with the parts that it joins.
+
+    Attributes:
+        joint: The joint.
+        parent: Name of the part that carries it.
+        child: Name of the part that it moves.
+        placement: Of the joint frame in the parent part's frame, at position zero.
+        child_placement: Of the child part's frame in the moved joint frame; the identity in a URDF.
+        mimic: Whom it follows, if it does.
+        line: The line of the file on which it begins.
+    """
+
+    joint: Joint
+    parent: str
+    child: str
+    placement: pin.SE3
+    child_placement: pin.SE3 = field(default_factory=pin.SE3.Identity)
+    mimic: Mimic | None = None
+    line: int | None = None
+
+
+class ModelFile(Protocol):
+    """The file behind a description, which can be written again with other parameters."""
+
+    @property
+    def path(self) -> Path:
+        """Where it was read from."""
+
+    @property
+    def format(self) -> Literal["URDF", "MJCF"]:
+        """Which kind of file it is."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of everything that was read."""
+
+    def with_parameters(
+        self, changes: Mapping[str, FloatArray], merged: Mapping[str, str], path: Path
+    ) -> tuple[bytes, list[str]]:
+        """Gives the file's bytes with the parameters of some parts changed, and remarks.
+
+        Args:
+            changes: New ten parameters by part, in the part's own frame.
+            merged: For each part that loses its mass, the part that takes it.
+            path: Where the bytes are going to be written.
+        """
+
+    def describe(self, content: bytes, path: Path) -> Description:
+        """Reads such bytes again, as `path`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """All that a model file says about a tree of parts.
+
+    Attributes:
+        name: The robot's name in the file.
+        parts: Parts by name.
+        connections: Joints, in the order in which siblings are numbered.
+        root: Name of the part at the root.
+        frames: Named frames besides the parts' own: the part that carries each, and its placement there.
+        base: "floating" or "fixed" where the file itself says which, else None.
+        file: The file.
+    """
+
+    name: str
+    parts: Mapping[str, Part]
+    connections: Sequence[Connection]
+    root: str
+    frames: Mapping[str, tuple[str, pin.SE3]]
+    base: Literal["floating", "fixed"] | None
+    file: ModelFile
+
+
+def find_root(parts: Mapping[str, Part], connections: Sequence[Connection], path: Path) -> str:
+    """Gives the one part that is nobody's child, of a graph that is a tree.
+
+    Raises:
+        ModelError: The graph has two roots, a loop, or a joint with an unknown part.
+    """
+    parent_of: dict[str, Connection] = {}
+    for connection in connections:
+        earlier = parent_of.get(connection.child)
+        if earlier is not None:
+            raise ModelError(
+                f"link {connection.child!r} has two parents, through the joints {earlier.joint.name!r} and "
+                f"{connection.joint.name!r}: the links form a loop. Steelyard identifies trees; cut the loop by "
+                "removing one of the two joints",
+                path=path,
+                line=connection.line,
+                names=[earlier.joint.name, connection.joint.name],
+            )
+        parent_of[connection.child] = connection
+    roots = [name for name in parts if name not in parent_of]
+    if len(roots) > 1:
+        raise ModelError(
+            f"the model has {len(roots)} roots, {in_words(roots)}; connect them with joints, or remove what does not "
+            "belong to the robot",
+            path=path,
+            names=roots,
+        )
+    reached = set(roots)
+    while True:
+        further = {name for name, connection in parent_of.items() if connection.parent in reached} - reached
+        if not further:
+            break
+        reached |= further
+    circling = [name for name in parts if name not in reached]
+    if circling:
+        raise ModelError(
+            f"the links {in_words(circling)} form a loop: each is the child of another; remove the joint that closes "
+            "it",
+            path=path,
+            names=circling,
+        )
+    return roots[0]

@@ -1,0 +1,216 @@
+"""From a name or a file to a Model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.exceptions import ModelError
+from steelyard.model.lumping import lump, resolve_locks
+from steelyard.model.mjcf import describe_mjcf
+from steelyard.model.model import Frame, Model
+from steelyard.model.names import did_you_mean, match_pattern, pair_by_patterns
+from steelyard.model.packages import find_file
+from steelyard.model.parameters import change_frame
+from steelyard.model.setup import BaseKind, Setup, read_setup, ready_setups
+from steelyard.model.urdf import describe_urdf
+from steelyard.model.xml_document import read_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from steelyard.model.description import Description
+    from steelyard.model.lumping import Body
+    from steelyard.model.parameters import FloatArray
+
+_MODEL_SUFFIXES = (".urdf", ".xml", ".mjcf")
+
+
+def load_model(
+    source: str | Path,
+    *,
+    setup: str | Path | Setup | None = None,
+    base: BaseKind | None = None,
+    lock: Mapping[str, float | tuple[float, ...]] | None = None,
+    packages: Sequence[str | Path] = (),
+) -> Model:
+    """Gives the Model of a ready setup ("g1"), of a setup file (.toml), or of a URDF or MJCF alone.
+
+    Args:
+        source: The name of a ready setup, a path, or ``package://name/path``.
+        setup: A setup to read a model file with, in place of the file that the setup itself names: an identified model
+            is read again with ``load_model("g1_identified.urdf", setup="g1")``.
+        base: "floating" or "fixed"; by default what the setup says, else what an MJCF says, else "floating".
+        lock: Joints to lock, by name or pattern, at a position (rad or m); they add to the setup's.
+        packages: Folders that hold ROS packages, besides ROS_PACKAGE_PATH and the installed example robots.
+
+    Raises:
+        ModelError: Something is missing, broken or unknown; the message says what, where, and what to do.
+    """
+    folders = [Path(folder) for folder in packages]
+    chosen = setup if isinstance(setup, Setup) else Setup() if setup is None else read_setup(setup)
+    if _names_model_file(source):
+        path = find_file(str(source), packages=folders)
+    else:
+        if setup is not None:
+            raise ModelError(f"{str(source)!r} is a setup already; give a model file, or leave out setup=")
+        _refuse_unknown(source)
+        chosen = read_setup(source)
+        if chosen.model_file is None:
+            raise ModelError("in [model]: 'file' is missing; write the path of the URDF or MJCF", path=chosen.path)
+        path = find_file(chosen.model_file, beside=chosen.path, packages=folders)
+    description = describe(path)
+    locks = resolve_locks(description, {**chosen.locks, **(lock or {})}, "the call" if lock else "the setup")
+    return build_model(description, chosen, base=base or chosen.base or description.base or "floating", locks=locks)
+
+
+def describe(path: Path) -> Description:
+    """Gives what a URDF or MJCF file says; which of them it is, its outermost element tells."""
+    document = read_xml(path)
+    if document.root.tag in ("mujoco", "mujocoinclude"):
+        return describe_mjcf(document)
+    return describe_urdf(document)
+
+
+def build_model(description: Description, setup: Setup, *, base: BaseKind, locks: Mapping[str, FloatArray]) -> Model:
+    """Gives the Model of a description, cut at the setup's sensors, with everything that the setup names found.
+
+    Raises:
+        ModelError: The setup names a frame, link or joint that is not there.
+    """
+    if base not in ("floating", "fixed"):
+        raise ModelError(f"base is {base!r}; write 'floating' or 'fixed'")
+    cuts = _find_cuts(description, setup)
+    bodies = tuple(lump(description, base=base, locks=locks, cuts=cuts))
+    frames = _place_frames(description, bodies)
+    rows = [body.lumped_parameters for body in bodies if not body.massless]
+    if base == "fixed" and not bodies[0].massless:
+        rows = rows[1:]
+    parameters = np.array(rows).reshape(len(rows), 10)
+    parameters.setflags(write=False)
+    if not len(parameters):
+        raise ModelError("no link that moves has mass; there is nothing to weigh", path=description.file.path)
+    model = Model(description.name, base, bodies, parameters, frames, dict(locks), setup, description)
+    _check_names(model)
+    return model
+
+
+def lock_joints(model: Model, locks: Mapping[str, float | tuple[float, ...]]) -> Model:
+    """Gives `model` with more joints locked; its parameters, which may differ from the file's, are lumped anew."""
+    for pattern in locks:
+        if not match_pattern(pattern, model.joints):
+            raise ModelError(
+                f"{model.name} has no moving joint {pattern!r}{did_you_mean(pattern, model.joints)}",
+                names=[pattern],
+            )
+    added = resolve_locks(model.description, locks, "the call")
+    smaller = build_model(model.description, model.setup, base=model.base, locks={**model.locks, **added})
+    parameters = np.zeros_like(smaller.parameters)
+    for row, index in enumerate(model.link_bodies):
+        first = model.bodies[index].members[0]
+        frame = smaller.frames[first.part.name]
+        placement = frame.placement * first.placement.inverse()
+        target = smaller.tree.rows[frame.body]
+        if target >= 0:
+            parameters[target] += change_frame(model.parameters[row], placement.rotation, placement.translation)
+    return smaller.with_parameters(parameters)
+
+
+def _names_model_file(source: str | Path) -> bool:
+    return str(source).lower().endswith(_MODEL_SUFFIXES)
+
+
+def _refuse_unknown(source: str | Path) -> None:
+    text = str(source)
+    if text.endswith(".toml") or text in ready_setups():
+        return
+    if text.endswith(".xacro"):
+        raise ModelError(f"{text} is a xacro file; expand it first: xacro {text} > robot.urdf", names=[text])
+    raise ModelError(
+        f"{text!r} is neither a ready setup ({', '.join(ready_setups())}) nor a .toml, .urdf or .xml file"
+        f"{did_you_mean(text, ready_setups())}",
+        names=[text],
+    )
+
+
+def _find_cuts(description: Description, setup: Setup) -> set[str]:
+    """Gives the joints at which wrench sensors sit inside a limb: nothing is lumped across them."""
+    above = {connection.child: connection.joint.name for connection in description.connections}
+    cuts = set()
+    for sensor in setup.wrench_sensors:
+        if sensor.at != "joint":
+            continue
+        part = sensor.frame if sensor.frame in description.parts else description.frames.get(sensor.frame, (None,))[0]
+        if part is None:
+            known = [*description.parts, *description.frames]
+            raise _unknown_frame(setup, f"the wrench sensor {sensor.name!r}", sensor.frame, known)
+        if part not in above:
+            raise ModelError(
+                f'the wrench sensor {sensor.name!r} is inside the limb (at = "joint"), but its frame {sensor.frame!r} '
+                "is on the root, with no joint above it; name a frame below the sensor",
+                path=setup.path,
+                names=[sensor.frame],
+            )
+        cuts.add(above[part])
+    return cuts
+
+
+def _place_frames(description: Description, bodies: Iterable[Body]) -> dict[str, Frame]:
+    frames = {
+        member.part.name: Frame(index, member.placement) for index, body in enumerate(bodies) for member in body.members
+    }
+    for name, (part, placement) in description.frames.items():
+        # A part and a joint may share a name: the part's own frame comes first.
+        if name not in frames:
+            frames[name] = Frame(frames[part].body, frames[part].placement * placement)
+    return frames
+
+
+def _check_names(model: Model) -> None:
+    """Finds everything that the setup names in the model."""
+    setup = model.setup
+    for imu in setup.imus:
+        _need_frame(model, f"the IMU {imu.name!r}", imu.frame)
+    for sensor in setup.wrench_sensors:
+        _need_frame(model, f"the wrench sensor {sensor.name!r}", sensor.frame)
+    for sole in setup.soles:
+        _need_frame(model, f"the sole {sole.name!r}", sole.frame)
+    for pattern in setup.torques_measured:
+        _need_match(model, "[torque] measured", pattern, "joint", model.joints)
+    for pattern in setup.volumes:
+        _need_match(model, "[volume]", pattern, "link", model.links)
+    if setup.mirror is not None:
+        for left, right in setup.mirror.pairs:
+            if not pair_by_patterns(left, right, model.links):
+                raise ModelError(
+                    f"in [mirror]: the patterns {left!r} and {right!r} match no pair of links"
+                    f"{did_you_mean(left, model.links)}",
+                    path=setup.path,
+                    names=[left, right],
+                )
+        for joint in setup.mirror.posture:
+            _need_match(model, "[mirror] posture", joint, "joint", model.joints)
+
+
+def _need_frame(model: Model, whose: str, frame: str) -> None:
+    if frame not in model.frames:
+        raise _unknown_frame(model.setup, whose, frame, model.frames)
+
+
+def _unknown_frame(setup: Setup, whose: str, frame: str, known: Iterable[str]) -> ModelError:
+    return ModelError(
+        f"{whose} is at the frame {frame!r}, which the model does not have{did_you_mean(frame, known)}",
+        path=setup.path,
+        names=[frame],
+    )
+
+
+def _need_match(model: Model, where: str, pattern: str, what: str, names: Sequence[str]) -> None:
+    if not match_pattern(pattern, names):
+        raise ModelError(
+            f"in {where}: {pattern!r} matches no {what}{did_you_mean(pattern, names)}",
+            path=model.setup.path,
+            names=[pattern],
+        )

@@ -1,0 +1,83 @@
+"""Where ``package://`` files are: ROS paths, the folders above the model, and the installed example robots."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from steelyard.exceptions import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SCHEMES = ("package", "model")
+
+
+def resolve_uri(uri: str, *, beside: Path | None = None, packages: Sequence[Path] = ()) -> Path | None:
+    """Gives the file that a URI or a path in a model file means, or None where a package is not found.
+
+    Args:
+        uri: ``package://name/rest``, ``model://name/rest``, ``file:///rest``, or a path.
+        beside: The file that holds the URI: relative paths start there, and packages are sought above it.
+        packages: Folders that hold packages, looked at first.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if parts.scheme not in _SCHEMES:
+        path = Path(uri).expanduser()
+        return path if path.is_absolute() or beside is None else beside.parent / path
+    package, rest = unquote(parts.netloc), unquote(parts.path).lstrip("/")
+    for folder in _package_folders(package, beside, packages):
+        if (folder / rest).exists():
+            return folder / rest
+    return None
+
+
+def find_file(uri: str, *, beside: Path | None = None, packages: Sequence[Path] = ()) -> Path:
+    """Gives the file that `uri` means; see `resolve_uri`.
+
+    Raises:
+        ModelError: There is no such package or file.
+    """
+    path = resolve_uri(uri, beside=beside, packages=packages)
+    if path is None:
+        package = urlsplit(uri).netloc
+        remedy = (
+            "install the example robots with: pip install 'steelyard[robots]'"
+            if package == "example-robot-data"
+            else "add the folder that holds it to ROS_PACKAGE_PATH"
+        )
+        raise ModelError(f"{uri}: no package {package!r} with this file is found; {remedy}", names=[package])
+    if not path.is_file():
+        what = "a folder, not a file; name the file in it" if path.is_dir() else "there is no such file; check the path"
+        raise ModelError(what, path=path)
+    return path
+
+
+def _package_folders(package: str, beside: Path | None, packages: Sequence[Path]) -> Iterator[Path]:
+    roots = [*packages]
+    roots += [Path(entry) for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
+    for root in roots:
+        yield root / package
+        if root.name == package:
+            yield root
+    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+        if prefix:
+            yield Path(prefix) / "share" / package
+    if beside is not None:
+        yield from (parent for parent in beside.resolve().parents if parent.name == package)
+        yield from (parent / package for parent in beside.resolve().parents)
+    yield from (share / package for share in _installed_shares())
+
+
+def _installed_shares() -> Iterator[Path]:
+    """Gives the folders in which pip put the data of example-robot-data, if it is installed."""
+    try:
+        distribution = metadata.distribution("example-robot-data")
+    except metadata.PackageNotFoundError:
+        return
+    yield Path(str(distribution.locate_file("cmeel.prefix"))) / "share"

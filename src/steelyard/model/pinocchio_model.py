@@ -1,0 +1,100 @@
+"""The same tree in Pinocchio, for kinematics, dynamics and as a second opinion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pinocchio as pin
+
+from steelyard.exceptions import ModelError
+from steelyard.model.parameters import rotational_inertia_at_origin
+
+if TYPE_CHECKING:
+    from steelyard.model.description import Joint
+    from steelyard.model.model import Model
+    from steelyard.model.parameters import FloatArray
+
+
+def build_pinocchio(model: Model) -> pin.Model:
+    """Gives a ``pinocchio.Model`` with the same ``q``, ``v``, parameters, limits, armature and frames.
+
+    Pinocchio has no fixed joints: a link below a wrench sensor is added to the link above it there. Each link, and
+    each named frame, is a frame of the result.
+    """
+    built = pin.Model()
+    built.name = model.name
+    built.gravity.linear = np.array([0.0, 0.0, -9.81])
+    joint_of: list[int] = []
+    placement_of: list[pin.SE3] = []
+    for body in model.bodies:
+        parent = 0 if body.parent < 0 else joint_of[body.parent]
+        placement = body.placement if body.parent < 0 else placement_of[body.parent] * body.placement
+        if body.joint.kind == "fixed":
+            joint_of.append(parent)
+            placement_of.append(placement)
+            continue
+        joint_of.append(_add_joint(built, parent, placement, body.joint))
+        placement_of.append(pin.SE3.Identity())
+    for row, index in enumerate(model.link_bodies):
+        built.appendBodyToJoint(joint_of[index], _inertia(model, row), placement_of[index])
+    for name, frame in model.frames.items():
+        kind = pin.FrameType.BODY if name in model.description.parts else pin.FrameType.OP_FRAME
+        joint, placement = joint_of[frame.body], placement_of[frame.body] * frame.placement
+        # Pinocchio names its joints as frames already; those are the same frames.
+        if not built.existFrame(name, kind):
+            built.addFrame(pin.Frame(name, joint, placement, kind), False)
+    return built
+
+
+def _add_joint(built: pin.Model, parent: int, placement: pin.SE3, joint: Joint) -> int:
+    if joint.kind == "free":
+        number = built.addJoint(parent, pin.JointModelFreeFlyer(), placement, "root_joint")
+    elif joint.kind == "ball":
+        number = built.addJoint(parent, pin.JointModelSpherical(), placement, joint.name)
+    else:
+        # A continuous joint stays one plain angle: the same motion, without Pinocchio's cosine and sine.
+        one = np.ones(1)
+        number = built.addJoint(
+            parent,
+            _single_axis_joint(joint),
+            placement,
+            joint.name,
+            joint.effort * one,
+            joint.velocity * one,
+            joint.lower * one,
+            joint.upper * one,
+        )
+    start, size = built.idx_vs[number], built.nvs[number]
+    if joint.kind != "free":
+        built.armature[start : start + size] = joint.armature
+    return int(number)
+
+
+def _single_axis_joint(joint: Joint) -> pin.JointModel:
+    turning = joint.kind in ("revolute", "continuous")
+    axes = (
+        (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)
+        if turning
+        else (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ)
+    )
+    for number, unit in enumerate(np.eye(3)):
+        if np.array_equal(joint.axis, unit):
+            return axes[number]()
+    unaligned = pin.JointModelRevoluteUnaligned if turning else pin.JointModelPrismaticUnaligned
+    return unaligned(np.array(joint.axis))
+
+
+def _inertia(model: Model, row: int) -> pin.Inertia:
+    parameters: FloatArray = model.parameters[row]
+    if parameters[0] != 0.0:
+        # Unlike the constructor, this takes impossible links too: an estimate may have some.
+        return pin.Inertia.FromDynamicParameters(parameters)
+    if np.any(parameters[1:4]):
+        raise ModelError(
+            f"link {model.links[row]!r} has no mass but a first moment; Pinocchio cannot hold it",
+            names=[model.links[row]],
+        )
+    inertia = pin.Inertia.Zero()
+    inertia.inertia = rotational_inertia_at_origin(parameters)
+    return inertia

@@ -1,0 +1,20 @@
+"""Relative file names in a model that is written into another folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+
+def relative_reference(reference: str, old_file: Path, new_file: Path) -> str | None:
+    """Gives how `new_file` must name what `old_file` names `reference`; None where the name stays right.
+
+    Only relative paths change, and only when the folder does.
+    """
+    if urlsplit(reference).scheme or PurePosixPath(reference).is_absolute():
+        return None
+    old_folder, new_folder = old_file.resolve().parent, new_file.resolve().parent
+    if old_folder == new_folder:
+        return None
+    return Path(os.path.relpath(old_folder / reference, new_folder)).as_posix()

@@ -1,0 +1,266 @@
+"""XML read safely and changed surgically: every element knows where it stands in the text.
+
+Model files are edited where a number changes and nowhere else, so that comments, order and formatting survive. The
+parser is expat without entities: a file that declares any is refused, which ends entity bombs and external files.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from steelyard.exceptions import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+_ATTRIBUTE = re.compile(rb"""\s+([^\s=/>"']+)\s*=\s*("[^"]*"|'[^']*')""")
+_START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
+_DECLARED_ENCODING = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_DEEPEST = 512
+
+
+@dataclass(eq=False)
+class Element:
+    """An element of an `XmlDocument`.
+
+    Attributes:
+        tag: Its name, with prefix.
+        attributes: Its attributes, in order.
+        children: Its child elements, in order.
+        line: The line on which it begins, from 1.
+        start: Offset of its ``<`` in the document's bytes.
+        content_start: Offset after its start tag.
+        end: Offset after its end.
+        closed: Whether it is written ``<tag/>``.
+    """
+
+    tag: str
+    attributes: Mapping[str, str]
+    line: int
+    start: int
+    content_start: int = 0
+    end: int = 0
+    closed: bool = False
+    children: list[Element] = field(default_factory=list)
+
+    def find(self, tag: str) -> Element | None:
+        """Gives the first child called `tag`."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def find_all(self, tag: str) -> list[Element]:
+        """Gives the children called `tag`, in order."""
+        return [child for child in self.children if child.tag == tag]
+
+    def walk(self) -> Iterator[Element]:
+        """Gives this element and all below it, in document order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement of the bytes from `start` to `end`."""
+
+    start: int
+    end: int
+    replacement: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class XmlDocument:
+    """The text of an XML file, as UTF-8 bytes, and its elements.
+
+    Attributes:
+        path: Where it was read from, or will be written to.
+        content: The text, UTF-8, without byte order mark.
+        encoding: The encoding of the file.
+        root: The outermost element.
+    """
+
+    path: Path
+    content: bytes
+    encoding: str
+    root: Element
+
+    def encoded(self) -> bytes:
+        """Gives the document as it goes into a file, in the encoding that it came in."""
+        if self.encoding == "utf-8":
+            return self.content
+        return self.content.decode("utf-8").encode(self.encoding)
+
+    def source(self, element: Element) -> bytes:
+        """Gives the text of an element, from its first ``<`` to its last ``>``."""
+        return self.content[element.start : element.end]
+
+    def inner(self, element: Element) -> bytes:
+        """Gives the text between an element's tags; empty for ``<tag/>``."""
+        if element.closed:
+            return b""
+        return self.content[element.content_start : self.content.rindex(b"</", element.content_start, element.end)]
+
+    def indentation(self, element: Element) -> bytes:
+        """Gives the white space that stands before an element on its line."""
+        line_start = self.content.rfind(b"\n", 0, element.start) + 1
+        before = self.content[line_start : element.start]
+        return before if not before.strip() else b""
+
+    def set_attributes(self, element: Element, values: Mapping[str, str | None]) -> list[Edit]:
+        """Gives the edits that set attributes (None removes one), leaving every other byte of the tag."""
+        tag = self.content[element.start : element.content_start]
+        spans = {match.group(1).decode(): match for match in _ATTRIBUTE.finditer(tag)}
+        edits = []
+        added = b""
+        for name, value in values.items():
+            match = spans.get(name)
+            if value is None:
+                if match is not None:
+                    edits.append(Edit(element.start + match.start(), element.start + match.end(), b""))
+            elif match is None:
+                added += f" {name}={quoteattr(value)}".encode()
+            else:
+                start, end = match.span(2)
+                edits.append(Edit(element.start + start, element.start + end, quoteattr(value).encode()))
+        if added:
+            last = max((match.end() for match in spans.values()), default=1 + len(element.tag.encode()))
+            edits.append(Edit(element.start + last, element.start + last, added))
+        return edits
+
+    def insert_first(self, parent: Element, text: str) -> Edit:
+        """Gives the edit that puts `text` (lines indented from zero) before the first child of `parent`."""
+        newline = b"\r\n" if b"\r\n" in self.content[:4096] else b"\n"
+        outer = self.indentation(parent)
+        step = outer + b"  "
+        if parent.children and self.indentation(parent.children[0]):
+            step = self.indentation(parent.children[0])
+        unit = step[len(outer) :] or b"  "
+        block = b"".join(newline + step + _reindented(line, unit) for line in text.splitlines())
+        if parent.closed:
+            opened = self.content[parent.start : parent.content_start].rstrip(b"/> \t\r\n")
+            replacement = opened + b">" + block + newline + outer + f"</{parent.tag}>".encode()
+            return Edit(parent.start, parent.end, replacement)
+        if not self.inner(parent).strip():
+            return Edit(
+                parent.content_start,
+                self.content.rindex(b"</", parent.content_start, parent.end),
+                block + newline + outer,
+            )
+        return Edit(parent.content_start, parent.content_start, block)
+
+    def apply(self, edits: Iterable[Edit], path: Path) -> XmlDocument:
+        """Gives the document with `edits` carried out, parsed anew.
+
+        Raises:
+            ValueError: Two edits overlap.
+        """
+        content = self.content
+        limit = len(content)
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+            if edit.end > limit:
+                raise ValueError("two edits of one document overlap")
+            content = content[: edit.start] + edit.replacement + content[edit.end :]
+            limit = edit.start
+        return XmlDocument(path, content, self.encoding, _parse_elements(path, content))
+
+
+def parse_xml(path: Path, raw: bytes) -> XmlDocument:
+    """Reads an XML document.
+
+    Raises:
+        ModelError: It is not well-formed, is in an unknown encoding, or declares entities.
+    """
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), None)
+    if encoding is None:
+        declared = _DECLARED_ENCODING.match(raw.lstrip()[:200])
+        encoding = "utf-8" if declared is None else declared.group(1).decode("ascii")
+    try:
+        encoding = codecs.lookup(encoding).name
+        text = raw.decode(encoding)
+    except LookupError as error:
+        raise ModelError(f"the encoding {encoding!r} is unknown; save the file as UTF-8", path=path) from error
+    except UnicodeDecodeError as error:
+        raise ModelError(
+            f"byte {error.start} is not {encoding} text; save the file as UTF-8, or declare its encoding",
+            path=path,
+        ) from error
+    content = text.encode("utf-8")
+    return XmlDocument(path, content, encoding, _parse_elements(path, content))
+
+
+def read_xml(path: Path) -> XmlDocument:
+    """Reads an XML file; see `parse_xml`.
+
+    Raises:
+        ModelError: Also when there is no such file, or it cannot be read.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelError("there is no such file; check the path", path=path) from error
+    except OSError as error:
+        raise ModelError(f"the file cannot be read ({error.strerror}); check its permissions", path=path) from error
+    return parse_xml(path, raw)
+
+
+def _parse_elements(path: Path, content: bytes) -> Element:
+    parser = expat.ParserCreate("utf-8")
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.ordered_attributes = True
+    roots: list[Element] = []
+    open_elements: list[Element] = []
+
+    def start(tag: str, attributes: list[str]) -> None:
+        position = parser.CurrentByteIndex
+        if len(open_elements) >= _DEEPEST:
+            raise ModelError(
+                f"elements are nested more than {_DEEPEST} deep; this is no model file",
+                path=path,
+                line=parser.CurrentLineNumber,
+            )
+        pairs = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        element = Element(tag, pairs, parser.CurrentLineNumber, position)
+        element.content_start = _START_TAG.match(content, position).end()  # type: ignore[union-attr]  # expat saw the tag
+        element.closed = content[element.content_start - 2 : element.content_start] == b"/>"
+        (open_elements[-1].children if open_elements else roots).append(element)
+        open_elements.append(element)
+
+    def end(_tag: str) -> None:
+        element = open_elements.pop()
+        element.end = element.content_start if element.closed else content.index(b">", parser.CurrentByteIndex) + 1
+
+    def refuse_entity(name: str, *_rest: object) -> None:
+        raise ModelError(
+            f"the file declares the entity {name!r}; Steelyard expands none: write its text out in full",
+            path=path,
+            line=parser.CurrentLineNumber,
+        )
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.EntityDeclHandler = refuse_entity
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise ModelError(
+            f"the XML is broken: {expat.ErrorString(error.code)} (column {error.offset + 1}); mend it there",
+            path=path,
+            line=error.lineno,
+        ) from error
+    return roots[0]
+
+
+def _reindented(line: str, unit: bytes) -> bytes:
+    stripped = line.lstrip(" ")
+    depth = (len(line) - len(stripped)) // 2
+    return unit * depth + stripped.encode()

@@ -1,0 +1,1 @@
+"""Ready setup files for well-known humanoids, as package data."""
