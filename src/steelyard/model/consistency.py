@@ -146,9 +146,11 @@ def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: 
         if body[0] <= 0.0:
             body = from_pseudo_inertia(_clip(_scaled(to_pseudo_inertia(body)), 0.0) / _LENGTH_SCALES)
             body[0] = max(body[0], mass)
-        # A hair above the floor, so that the result passes is_possible(extent=extent) in spite of rounding.
-        floor = body[0] * extent**2 * (1.0 + 1e-9)
-        flat[row] = _with_second_moment_at_com(body, _clip(_second_moment_at_com(body), floor))
+        second_moment = _second_moment_at_com(body)
+        # Above the floor by what rounding may take away again when the moments are moved to the origin and back.
+        size = float(body[1:4] @ body[1:4]) / body[0] + float(np.linalg.norm(second_moment))
+        floor = body[0] * extent**2 + 64.0 * np.finfo(np.float64).eps * size
+        flat[row] = _with_second_moment_at_com(body, _clip(second_moment, floor))
     return result
 
 

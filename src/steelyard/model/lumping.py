@@ -173,12 +173,13 @@ def _lock_followers(
                 progress = True
     if followers:
         names = sorted(followers)
-        leaders = sorted({mimic.leader for mimic in followers.values()} - followers.keys())
-        example = leaders[0] if leaders else names[0]
+        leaders = sorted({mimic.leader for mimic in followers.values()} & moving.keys() - followers.keys())
+        whom = f"the joints that they follow ({in_words(leaders)})" if leaders else "them"
+        example = (leaders or names)[0]
         raise ModelError(
             f"the joints {in_words(names)} move with others (mimic), and Steelyard identifies trees of independent "
-            f'joints. Lock the joints that they follow ({in_words(leaders)}), in the setup:  [lock]  "{example}" = 0.0 '
-            f" or with load_model(..., lock={{{example!r}: 0.0}}); or, if they move freely, remove their <mimic>",
+            f'joints. Lock {whom}, in the setup:  [lock]  "{example}" = 0.0  or with '
+            f"load_model(..., lock={{{example!r}: 0.0}}); or, if they move freely, remove their <mimic>",
             path=description.file.path,
             line=moving[names[0]].line,
             names=names,

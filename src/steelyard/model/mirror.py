@@ -109,7 +109,7 @@ def find_pairs(model: Model) -> list[MirrorPair]:
             taken = {**pairs, **{b: a for a, b in pairs.items()}}
             if taken.get(one, other) != other or taken.get(other, one) != one:
                 raise ModelError(
-                    f"in [mirror]: the patterns pair {one!r} with {other!r}, but one of them has another partner already",
+                    f"in [mirror]: the patterns pair {one!r} with {other!r}, but one of them is paired already",
                     path=model.setup.path,
                     names=[one, other],
                 )

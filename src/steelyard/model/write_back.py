@@ -80,8 +80,8 @@ def plan_changes(model: Model) -> tuple[dict[str, FloatArray], dict[str, str], l
             continue
         if wanted[0] < 0.0 or (wanted[0] == 0.0 and np.any(wanted)):
             raise ModelError(
-                f"link {body.name!r} has the mass {wanted[0]:g} kg, which no model file can hold; identify with a method "
-                "that keeps masses positive, or project the parameters first (project_to_interior)",
+                f"link {body.name!r} has the mass {wanted[0]:g} kg, which no model file can hold; identify with a "
+                "method that keeps masses positive, or project the parameters first (project_to_interior)",
                 names=[body.name],
             )
         carrier, rest = _split(body)
