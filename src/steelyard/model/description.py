@@ -191,14 +191,11 @@ class ModelFile(Protocol):
     def sha256(self) -> str:
         """Hash of everything that was read."""
 
-    def with_parameters(
-        self, changes: Mapping[str, FloatArray], merged: Mapping[str, str], path: Path
-    ) -> tuple[bytes, list[str]]:
+    def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
         """Gives the file's bytes with the parameters of some parts changed, and remarks.
 
         Args:
-            changes: New ten parameters by part, in the part's own frame.
-            merged: For each part that loses its mass, the part that takes it.
+            changes: New ten parameters by part, in the part's own frame; zeros take its mass away.
             path: Where the bytes are going to be written.
         """
 

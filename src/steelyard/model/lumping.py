@@ -27,10 +27,12 @@ class Member:
     Attributes:
         part: The part of the file.
         placement: Of the part's frame in the body's joint frame.
+        locked: Whether a locked joint lies between it and the body's joint, so that the file lets it move.
     """
 
     part: Part
     placement: pin.SE3
+    locked: bool
 
     @property
     def parameters_in_body(self) -> FloatArray:
@@ -90,19 +92,17 @@ def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatA
         members: list[Member] = []
         onward: list[tuple[Connection, pin.SE3]] = []
 
-        def weld(name: str, at: pin.SE3) -> None:
-            members.append(Member(description.parts[name], at))
+        def weld(name: str, at: pin.SE3, *, locked: bool) -> None:
+            members.append(Member(description.parts[name], at, locked))
             for connection in children.get(name, []):
                 weldable = connection.joint.kind == "fixed" or connection.joint.name in locks
                 if weldable and connection.joint.name not in cuts:
-                    weld(
-                        connection.child,
-                        at * _locked_placement(connection, locks) * connection.child_placement,
-                    )
+                    child = at * _locked_placement(connection, locks) * connection.child_placement
+                    weld(connection.child, child, locked=locked or connection.joint.name in locks)
                 else:
                     onward.append((connection, at * _locked_placement(connection, locks)))
 
-        weld(part, part_placement)
+        weld(part, part_placement, locked=False)
         bodies.append(Body(part, parent, joint, placement, tuple(members)))
         for connection, at in onward:
             moved = connection.joint

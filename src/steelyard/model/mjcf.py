@@ -77,9 +77,7 @@ class MjcfFile:
         """Reads the bytes of an MJCF model as if they stood at `path`."""
         return describe_mjcf(parse_xml(path, content))
 
-    def with_parameters(
-        self, changes: Mapping[str, FloatArray], merged: Mapping[str, str], path: Path
-    ) -> tuple[bytes, list[str]]:
+    def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
         """Gives the file's bytes with new parameters for some bodies; see `ModelFile`."""
         wanted = dict(changes)
         remarks = []
@@ -89,7 +87,7 @@ class MjcfFile:
                 "every body states its inertia now, because the compiler's options changed inertias: "
                 f"{', '.join(_REWRITERS_OF_INERTIA)} are removed and inertiafromgeom is 'auto'"
             )
-        missing = [name for name in (*wanted, *merged) if name not in self.elements]
+        missing = [name for name in wanted if name not in self.elements]
         if missing:
             raise ModelError(
                 f"the bodies {in_words(missing)} are made by <{'>, <'.join(_MAKERS_OF_BODIES)}> and have no text to "
@@ -97,20 +95,15 @@ class MjcfFile:
                 path=self.path,
                 names=missing,
             )
-        edits: list[Edit] = []
-        for name, parameters in wanted.items():
-            if name not in merged:
-                edits += self._set_inertial(self.elements[name], parameters)
-        for name in merged:
-            edits += self._clear_inertial(self.elements[name])
+        edits = [
+            edit for name, parameters in wanted.items() for edit in self._set_inertial(self.elements[name], parameters)
+        ]
         edits += self._edit_compilers(path, remarks)
-        if any(element.tag == "include" for element in self.document.root.walk()):
-            raise AssertionError("includes are expanded on reading")
         return self.document.apply(edits, path).encoded(), remarks
 
     def _set_inertial(self, body: Element, parameters: FloatArray) -> list[Edit]:
         if not np.any(parameters):
-            return self._clear_inertial(body)
+            return self._state_inertial(body, {"pos": "0 0 0", "quat": None, "mass": "0", "diaginertia": "0 0 0"})
         mass, com, tensor = to_mass_com_inertia(parameters)
         moments, axes = np.linalg.eigh(tensor)
         if np.linalg.det(axes) < 0.0:
@@ -123,9 +116,6 @@ class MjcfFile:
             "diaginertia": _written(moments),
         }
         return self._state_inertial(body, values)
-
-    def _clear_inertial(self, body: Element) -> list[Edit]:
-        return self._state_inertial(body, {"pos": "0 0 0", "quat": None, "mass": "0", "diaginertia": "0 0 0"})
 
     def _state_inertial(self, body: Element, values: dict[str, str | None]) -> list[Edit]:
         inertial = body.find("inertial")

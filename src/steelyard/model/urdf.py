@@ -76,60 +76,45 @@ class UrdfFile:
         """Reads the bytes of a URDF as if they stood at `path`."""
         return describe_urdf(parse_xml(path, content))
 
-    def with_parameters(
-        self, changes: Mapping[str, FloatArray], merged: Mapping[str, str], path: Path
-    ) -> tuple[bytes, list[str]]:
+    def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
         """Gives the file's bytes with new parameters for some links; see `ModelFile`."""
         edits: list[Edit] = []
         for link in self.document.root.find_all("link"):
             name = link.attributes["name"]
-            if name in merged:
-                edits += self._remove_inertial(link, merged[name])
-            elif name in changes:
+            if name in changes:
                 edits += self._set_inertial(link, changes[name])
         remarks = []
         moved = self._relocate_meshes(path)
         if moved:
-            remarks.append(f"{len(moved)} relative mesh paths now lead from the new folder to the same files")
+            paths = (
+                "1 relative mesh path now leads" if len(moved) == 1 else f"{len(moved)} relative mesh paths now lead"
+            )
+            remarks.append(f"{paths} from the new folder to the same files")
         return self.document.apply(edits + moved, path).encoded(), remarks
 
     def _set_inertial(self, link: Element, parameters: FloatArray) -> list[Edit]:
-        mass, com, tensor = to_mass_com_inertia(parameters)
-        inertial = link.find("inertial")
-        origin = None if inertial is None else inertial.find("origin")
+        # Only parts with mass are changed, and what has mass has an <inertial>.
+        inertial = cast("Element", link.find("inertial"))
+        origin = inertial.find("origin")
+        mass, com, tensor = np.zeros(()), np.zeros(3), np.zeros((3, 3))
+        if np.any(parameters):
+            mass, com, tensor = to_mass_com_inertia(parameters)
         axes = _placement(self.document.path, origin).rotation
         tensor = axes.T @ tensor @ axes
-        masses = {"value": _written(float(mass))}
-        origins = {"xyz": " ".join(_written(x) for x in com)}
-        tensors = {
+        place = " ".join(_written(x) for x in com)
+        moments = {
             key: _written(tensor[row, column])
             for row, keys in enumerate(_TENSOR)
             for column, key in enumerate(keys)
             if column >= row
         }
-        if inertial is None:
-            text = (
-                "<inertial>\n"
-                f'  <origin xyz="{origins["xyz"]}" rpy="0 0 0"/>\n'
-                f'  <mass value="{masses["value"]}"/>\n'
-                f"  <inertia {' '.join(f'{key}={chr(34)}{value}{chr(34)}' for key, value in tensors.items())}/>\n"
-                "</inertial>"
-            )
-            return [self.document.insert_first(link, text)]
-        edits = self.document.set_attributes(cast("Element", inertial.find("mass")), masses)
-        edits += self.document.set_attributes(cast("Element", inertial.find("inertia")), tensors)
-        if origin is not None:
-            edits += self.document.set_attributes(origin, origins)
+        edits = self.document.set_attributes(cast("Element", inertial.find("mass")), {"value": _written(float(mass))})
+        edits += self.document.set_attributes(cast("Element", inertial.find("inertia")), moments)
+        if origin is None:
+            edits.append(self.document.insert_first(inertial, f'<origin xyz="{place}" rpy="0 0 0"/>'))
         else:
-            edits.append(self.document.insert_first(inertial, f'<origin xyz="{origins["xyz"]}" rpy="0 0 0"/>'))
+            edits += self.document.set_attributes(origin, {"xyz": place})
         return edits
-
-    def _remove_inertial(self, link: Element, taker: str) -> list[Edit]:
-        inertial = link.find("inertial")
-        if inertial is None:
-            return []
-        said = taker.replace("--", "- -")
-        return [Edit(inertial.start, inertial.end, f"<!-- inertial merged into {said} -->".encode())]
 
     def _relocate_meshes(self, path: Path) -> list[Edit]:
         edits = []

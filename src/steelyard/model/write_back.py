@@ -2,8 +2,9 @@
 
 A link is often several parts welded together. Its new parameters go into its heaviest part, which becomes the link less
 its other parts; these stay as the file has them. Where that remainder would be no possible body, the heaviest part
-takes the whole link and the others lose their mass, and it is said so. What is written is read again, before it
-replaces anything.
+takes the whole link and the others lose their mass; but parts behind a joint that is only locked here need their mass
+elsewhere, and so each takes its share of the change. Both are said. What is written is read again, before it replaces
+anything.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.consistency import is_possible
+from steelyard.model.consistency import NOMINAL_LENGTH, is_possible
 from steelyard.model.loading import build_model
 from steelyard.model.names import in_words
-from steelyard.model.parameters import FloatArray, change_frame
+from steelyard.model.parameters import FloatArray, change_frame, from_pseudo_inertia, to_pseudo_inertia
 
 if TYPE_CHECKING:
     from steelyard.model.lumping import Body, Member
@@ -58,21 +59,16 @@ def write_model(model: Model, path: str | Path) -> WrittenModel:
     """
     target = Path(path).expanduser()
     _refuse_other_format(model, target)
-    changes, merged, notes = plan_changes(model)
-    content, remarks = model.description.file.with_parameters(changes, merged, target)
+    changes, notes = plan_changes(model)
+    content, remarks = model.description.file.with_parameters(changes, target)
     _read_again(model, content, target)
     _replace(target, content)
     return WrittenModel(target, (*notes, *remarks))
 
 
-def plan_changes(model: Model) -> tuple[dict[str, FloatArray], dict[str, str], list[str]]:
-    """Gives the parts to change, the parts that lose their mass (and to whom), and what to tell the user.
-
-    Returns:
-        New ten parameters by part, in the part's own frame; the taker of each merged part; notes.
-    """
+def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
+    """Gives the new ten parameters of each part that changes, in the part's own frame, and what to tell the user."""
     changes: dict[str, FloatArray] = {}
-    merged: dict[str, str] = {}
     notes: list[str] = []
     for row, index in enumerate(model.link_bodies):
         body, wanted = model.bodies[index], model.parameters[row]
@@ -84,27 +80,57 @@ def plan_changes(model: Model) -> tuple[dict[str, FloatArray], dict[str, str], l
                 "method that keeps masses positive, or project the parameters first (project_to_interior)",
                 names=[body.name],
             )
-        carrier, rest = _split(body)
-        remainder = wanted - sum((member.parameters_in_body for member in rest), np.zeros_like(wanted))
-        if rest and not is_possible(remainder) and is_possible(wanted):
-            names = [member.part.name for member in rest]
-            merged |= dict.fromkeys(names, carrier.part.name)
-            notes.append(
-                f"link {body.name!r}: with {in_words(names)} as they are, nothing possible is left for "
-                f"{carrier.part.name!r}; their mass is merged into it"
-            )
-            remainder = wanted
-        back = carrier.placement.inverse()
-        changes[carrier.part.name] = change_frame(remainder, back.rotation, back.translation)
         if not is_possible(wanted):
             notes.append(f"link {body.name!r} is written as it is, but no real body has its parameters")
-    return changes, merged, notes
+        shares, note = _divide(body, wanted)
+        notes += note
+        for member, share in shares:
+            back = member.placement.inverse()
+            changes[member.part.name] = change_frame(share, back.rotation, back.translation)
+    return changes, notes
 
 
-def _split(body: Body) -> tuple[Member, list[Member]]:
+def _divide(body: Body, wanted: FloatArray) -> tuple[list[tuple[Member, FloatArray]], list[str]]:
+    """Gives new parameters, in the body's frame, to the parts of a body that change; and a note if several do."""
     massive = [member for member in body.members if not member.part.massless]
     carrier = max(massive, key=lambda member: float(member.part.parameters[0]))
-    return carrier, [member for member in massive if member is not carrier]
+    rest = [member for member in massive if member is not carrier]
+    remainder = wanted - sum((member.parameters_in_body for member in rest), np.zeros_like(wanted))
+    if not rest or is_possible(remainder) or not is_possible(wanted):
+        return [(carrier, remainder)], []
+    names = [member.part.name for member in rest]
+    trouble = (
+        f"link {body.name!r}: with {in_words(names)} as they are, nothing possible is left for {carrier.part.name!r}; "
+    )
+    if any(member.locked for member in massive) and is_possible(body.lumped_parameters):
+        return _stretch(body, massive, carrier, wanted), [trouble + "each takes its share of the change"]
+    merged = [(carrier, wanted), *((member, np.zeros_like(wanted)) for member in rest)]
+    return merged, [trouble + "their mass is merged into it"]
+
+
+def _stretch(body: Body, massive: list[Member], carrier: Member, wanted: FloatArray) -> list[tuple[Member, FloatArray]]:
+    """Changes every part alike: ``P' = A P Aᵀ`` with the one positive ``A`` that takes the body to what is wanted.
+
+    Each part stays possible, and they add up to the whole.
+    """
+    scale = np.array([1.0 / NOMINAL_LENGTH] * 3 + [1.0])
+    scales = np.outer(scale, scale)
+    root = _square_root(to_pseudo_inertia(body.lumped_parameters) * scales)
+    inverse = np.linalg.inv(root)
+    stretch = inverse @ _square_root(root @ (to_pseudo_inertia(wanted) * scales) @ root) @ inverse
+    shares = {
+        member.part.name: from_pseudo_inertia(
+            stretch @ (to_pseudo_inertia(member.parameters_in_body) * scales) @ stretch.T / scales
+        )
+        for member in massive
+    }
+    shares[carrier.part.name] += wanted - sum(shares.values(), np.zeros_like(wanted))
+    return [(member, shares[member.part.name]) for member in massive]
+
+
+def _square_root(positive: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(positive)
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
 
 def _refuse_other_format(model: Model, target: Path) -> None:
