@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import coal
@@ -75,12 +76,19 @@ def _mesh_points(geometry: Geometry, beside: Path) -> FloatArray:
     path = resolve_uri(str(geometry.uri), beside=beside)
     if path is None or not path.is_file():
         raise ModelError(f"the mesh {geometry.uri} is not found; check the path, or set ROS_PACKAGE_PATH", path=beside)
+    return np.asarray(_read_mesh(path, path.stat().st_mtime_ns) * np.array(geometry.scale))
+
+
+@lru_cache(maxsize=128)
+def _read_mesh(path: Path, _changed: int) -> FloatArray:
+    """Gives the corners of a mesh file; most models name each file twice, to draw and to collide."""
     try:
         mesh = coal.MeshLoader().load(str(path), np.ones(3))
     except (ValueError, RuntimeError) as error:
         raise ModelError(f"the mesh cannot be read: {' '.join(str(error).split())}", path=path) from error
-    upright = np.array(mesh.vertices(), dtype=np.float64) @ _up_axis(path).T
-    return np.asarray(upright * np.array(geometry.scale))
+    vertices = np.array(mesh.vertices(), dtype=np.float64) @ _up_axis(path).T
+    vertices.setflags(write=False)
+    return vertices
 
 
 def _up_axis(path: Path) -> FloatArray:
