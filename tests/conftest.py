@@ -8,3 +8,9 @@ settings.register_profile(
     "steelyard", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steelyard")
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Says how many tests were skipped even when none was; pytest's -rs says why."""
+    skipped = len(terminalreporter.stats.get("skipped", []))
+    terminalreporter.write_line(f"{skipped} tests were skipped" + (", for the reasons above" if skipped else ""))
