@@ -47,3 +47,29 @@ class ConsistencyError(SteelyardError):
     def __init__(self, message: str, *, rows: Iterable[int] = ()) -> None:
         self.rows = tuple(rows)
         super().__init__(message)
+
+
+class MotionError(SteelyardError):
+    """A motion does not fit its model, or has numbers that are none.
+
+    Attributes:
+        channel: The channel at fault.
+        sample: The first sample at fault, where there is one.
+    """
+
+    def __init__(self, message: str, *, channel: str | None = None, sample: int | None = None) -> None:
+        self.channel = channel
+        self.sample = sample
+        super().__init__(message)
+
+
+class EvidenceError(SteelyardError):
+    """Evidence cannot be gathered, added or read.
+
+    Attributes:
+        names: The sensors, channels or fields at fault.
+    """
+
+    def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
+        self.names = tuple(names)
+        super().__init__(message)

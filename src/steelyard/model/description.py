@@ -215,6 +215,7 @@ class Description:
         frames: Named frames besides the parts' own: the part that carries each, and its placement there.
         base: "floating" or "fixed" where the file itself says which, else None.
         file: The file.
+        root_placement: Of the root in the world, where it stays if it is fixed.
     """
 
     name: str
@@ -224,6 +225,7 @@ class Description:
     frames: Mapping[str, tuple[str, pin.SE3]]
     base: Literal["floating", "fixed"] | None
     file: ModelFile
+    root_placement: pin.SE3 = field(default_factory=pin.SE3.Identity)
 
 
 def find_root(parts: Mapping[str, Part], connections: Sequence[Connection], path: Path) -> str:

@@ -48,7 +48,7 @@ class Body:
         name: Name of the part at the joint.
         parent: Index of the parent body; −1 for the root.
         joint: The joint to the parent: "free" for a floating root, "fixed" for a fixed one and below a wrench sensor.
-        placement: Of the joint frame in the parent body's joint frame, at position zero.
+        placement: Of the joint frame in the parent body's joint frame (the root's: in the world), at position zero.
         members: Its parts; the first is the one at the joint.
     """
 
@@ -111,7 +111,9 @@ def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatA
             grow(index, moved, at, connection.child, connection.child_placement)
 
     root = Joint("root", "free" if base == "floating" else "fixed")
-    grow(-1, root, pin.SE3.Identity(), description.root, pin.SE3.Identity())
+    # A floating base's position and orientation are in q; a fixed one stands where the file puts it.
+    stand = description.root_placement if base == "fixed" else pin.SE3.Identity()
+    grow(-1, root, stand, description.root, pin.SE3.Identity())
     _refuse_massless_leaves(bodies, description, cuts)
     return bodies
 

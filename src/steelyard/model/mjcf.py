@@ -258,7 +258,11 @@ class _Reader:
                 {self.names[body]: parts[self.names[body]].parameters for body in bodies},
                 self.rewrites_inertia(),
             ),
+            root_placement=pin.SE3.Identity() if top == "world" else self.body_placement(root),
         )
+
+    def body_placement(self, body: int) -> pin.SE3:
+        return _placement(self.model.body_pos[body], self.model.body_quat[body])
 
     def find_root(self) -> int:
         """Gives the body under the world that moves: the robot."""
@@ -327,7 +331,7 @@ class _Reader:
         """Gives the joints between a body and its parent; several joints of one body get massless parts between."""
         model = self.model
         name = self.names[body]
-        placement = _placement(model.body_pos[body], model.body_quat[body])
+        placement = self.body_placement(body)
         parent = self.names[int(model.body_parentid[body])]
         joints = self.joints_of(body)
         if not joints:

@@ -1,0 +1,179 @@
+"""The Motion: what a recording becomes once it is clean, on one clock, with derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import MotionError
+from steelyard.model.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+
+GRAVITY = 9.81
+"""Acceleration of free fall (m/s²), downwards."""
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """A motion of a model, sampled evenly, with all that was measured on the way.
+
+    Attributes:
+        time: Seconds, shape (n,).
+        q: Joint positions in the model's order, without the floating base, shape (n, n_q).
+        v: Joint velocities, shape (n, n_v).
+        a: Joint accelerations, shape (n, n_v).
+        base: Name of the link whose motion is given: the base link of the equations.
+        angular_velocity: Of the base link, in its own axes, rad/s, shape (n, 3).
+        angular_acceleration: Of the base link, in its own axes, rad/s², shape (n, 3).
+        proper_acceleration: ``a − g`` of the origin of the base link's frame, in its own axes, m/s², shape (n, 3).
+        wrenches: By sensor, ``[fx fy fz nx ny nz]`` on the robot in the sensor's frame, shape (n, 6).
+        torques: By joint, the measured torque or force, shape (n,) (a ball joint: (n, 3)).
+        contacts: By sole, whether it stands on the ground, shape (n,); a sole not named always does.
+        sample_rate: Samples a second.
+        bandwidth: Frequency (Hz) up to which the data carry information, where a filter limited it; else None.
+        orientation: Quaternion x y z w of the base link in the world, shape (n, 4), where it is known.
+    """
+
+    time: FloatArray
+    q: FloatArray
+    v: FloatArray
+    a: FloatArray
+    base: str
+    angular_velocity: FloatArray
+    angular_acceleration: FloatArray
+    proper_acceleration: FloatArray
+    wrenches: Mapping[str, FloatArray] = field(default_factory=dict)
+    torques: Mapping[str, FloatArray] = field(default_factory=dict)
+    contacts: Mapping[str, np.ndarray[Any, np.dtype[np.bool_]]] = field(default_factory=dict)
+    sample_rate: float = 1.0
+    bandwidth: float | None = None
+    orientation: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def effective_count(self) -> float:
+        """How many independent samples the motion is worth: a filter at f Hz leaves 2 f of them a second."""
+        if self.bandwidth is None:
+            return float(len(self))
+        return len(self) * min(1.0, 2.0 * self.bandwidth / self.sample_rate)
+
+    def between(self, start: int, stop: int) -> Motion:
+        """Gives the samples from `start` to before `stop`, as views."""
+        part = slice(start, stop)
+        return replace(
+            self,
+            time=self.time[part],
+            q=self.q[part],
+            v=self.v[part],
+            a=self.a[part],
+            angular_velocity=self.angular_velocity[part],
+            angular_acceleration=self.angular_acceleration[part],
+            proper_acceleration=self.proper_acceleration[part],
+            wrenches={name: values[part] for name, values in self.wrenches.items()},
+            torques={name: values[part] for name, values in self.torques.items()},
+            contacts={name: values[part] for name, values in self.contacts.items()},
+            orientation=None if self.orientation is None else self.orientation[part],
+        )
+
+    def chunks(self, size: int) -> Iterator[Motion]:
+        """Gives the motion in pieces of at most `size` samples, as views."""
+        for start in range(0, len(self), size):
+            yield self.between(start, start + size)
+
+    def check(self, model: Model) -> None:
+        """Checks that the motion fits a model.
+
+        Raises:
+            MotionError: An array has the wrong shape or a number that is not finite, or a name is unknown; the message says
+                which sample and which channel.
+        """
+        count = len(self)
+        if count == 0:
+            raise MotionError("the motion has no samples")
+        base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
+        shapes = {
+            "time": (self.time, ()),
+            "q": (self.q, (model.position_size - base_q,)),
+            "v": (self.v, (model.velocity_size - base_v,)),
+            "a": (self.a, (model.velocity_size - base_v,)),
+            "angular_velocity": (self.angular_velocity, (3,)),
+            "angular_acceleration": (self.angular_acceleration, (3,)),
+            "proper_acceleration": (self.proper_acceleration, (3,)),
+        }
+        for name, values in self.wrenches.items():
+            sensors = [sensor.name for sensor in model.setup.wrench_sensors]
+            if name not in sensors:
+                raise MotionError(
+                    f"{model.name} has no wrench sensor {name!r}{did_you_mean(name, sensors)}", channel=name
+                )
+            shapes[f"wrench of {name}"] = (values, (6,))
+        for name, values in self.torques.items():
+            size = model.joint(name).velocity_size
+            shapes[f"torque of {name}"] = (values, () if size == 1 else (size,))
+        for name, values in self.contacts.items():
+            soles = [sole.name for sole in model.setup.soles]
+            if name not in soles:
+                raise MotionError(f"{model.name} has no sole {name!r}{did_you_mean(name, soles)}", channel=name)
+            if np.shape(values) != (count,):
+                raise MotionError(
+                    f"contacts of {name!r} have the shape {np.shape(values)}, not ({count},)", channel=name
+                )
+        for name, (values, shape) in shapes.items():
+            if np.shape(values) != (count, *shape):
+                raise MotionError(
+                    f"{name} has the shape {np.shape(values)}; {count} samples of this model need {(count, *shape)}",
+                    channel=name,
+                )
+            finite = np.isfinite(values).reshape(count, -1).all(axis=1)
+            if not finite.all():
+                sample = int(np.flatnonzero(~finite)[0])
+                raise MotionError(
+                    f"{name} is not finite at sample {sample} (t = {self.time[sample]:.4g} s); mask or drop such samples "
+                    "before gathering",
+                    channel=name,
+                    sample=sample,
+                )
+        model.frame(self.base)
+
+
+def motion_from_generalized(
+    model: Model, time: Any, q: Any, v: Any, a: Any, *, gravity: float = GRAVITY, **measured: Any
+) -> Motion:
+    """Gives the Motion of generalised coordinates in Pinocchio's manner, with the model's root as base link.
+
+    Args:
+        model: The model.
+        time: Seconds, shape (n,).
+        q: Configurations, shape (n, position_size): the floating base's position and quaternion first.
+        v: Velocities, shape (n, velocity_size): the floating base's in its own axes.
+        a: Accelerations, likewise (the derivatives of `v`).
+        gravity: Acceleration of free fall, along −z of the world, m/s².
+        **measured: `wrenches`, `torques`, `contacts`, `bandwidth` of the Motion.
+    """
+    time_, q_, v_, a_ = (np.asarray(values, dtype=np.float64) for values in (time, q, v, a))
+    count = len(time_)
+    rate = (count - 1) / (time_[-1] - time_[0]) if count > 1 else 1.0
+    root = model.bodies[0].name
+    if model.base == "fixed":
+        zeros = np.zeros((count, 3))
+        up = model.bodies[0].placement.rotation[2]
+        pull = np.tile(gravity * up, (count, 1))
+        return Motion(time_, q_, v_, a_, root, zeros, zeros, pull, sample_rate=rate, **measured)
+    orientation = q_[:, 3:7] / np.linalg.norm(q_[:, 3:7], axis=1, keepdims=True)
+    x, y, z, w = orientation.T
+    up = np.stack([2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)], axis=1)
+    # The base's velocity is written in its own turning axes: its acceleration has a part from their turning.
+    pull = a_[:, :3] + np.cross(v_[:, 3:6], v_[:, :3]) + gravity * up
+    return Motion(
+        time_, q_[:, 7:], v_[:, 6:], a_[:, 6:], root, v_[:, 3:6], a_[:, 3:6], pull,
+        sample_rate=rate, orientation=orientation, **measured,
+    )  # fmt: skip

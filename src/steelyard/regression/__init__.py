@@ -1,0 +1,1 @@
+"""From motion to a small triangular factor."""

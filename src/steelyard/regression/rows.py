@@ -1,0 +1,163 @@
+"""Regressors of whole motions: the base link's six rows, joint rows, static rows, and residuals without any of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.regression import kernels
+from steelyard.regression.kernels import MotionArrays, RowArrays, TreeArrays, WalkArrays
+from steelyard.regression.traversal import subtree_mask, traverse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.model import Model
+    from steelyard.motion import Motion
+
+
+@lru_cache(maxsize=64)
+def tree_arrays(model: Model) -> TreeArrays:
+    """Gives the tree for kernels; starts count from the first joint."""
+    tree = model.tree
+    base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
+    return TreeArrays(
+        tree.kinds,
+        tree.axes,
+        tree.rotations,
+        tree.translations,
+        tree.q_starts - base_q,
+        tree.v_starts - base_v,
+        model.velocity_size - base_v,
+    )
+
+
+@lru_cache(maxsize=256)
+def walk_arrays(model: Model, body: int) -> WalkArrays:
+    """Gives the traversal from a body, for kernels."""
+    walk = traverse(model, body)
+    return WalkArrays(walk.order, walk.source, walk.crossed, walk.upward)
+
+
+def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()) -> RowArrays:
+    """Gives the plan of rows: six for each region of bodies, then the torques of the joints named.
+
+    Args:
+        model: The model.
+        regions: Region of each body, −1 for none, shape (n_bodies,); None puts all bodies into one.
+        torques: Names of joints, in the order of the rows.
+    """
+    regions_ = np.zeros(len(model.bodies)) if regions is None else np.asarray(regions)
+    bodies: list[int] = []
+    components: list[int] = []
+    for name in torques:
+        body = model.joint_body(name)
+        size = model.bodies[body].joint.velocity_size
+        bodies += [body] * size
+        components += range(size)
+    return RowArrays(
+        np.array(model.link_bodies, dtype=np.int64),
+        regions_.astype(np.int64),
+        subtree_mask(model),
+        np.array(bodies, dtype=np.int64),
+        np.array(components, dtype=np.int64),
+        6 * (int(regions_.max(initial=-1)) + 1),
+    )
+
+
+def motion_arrays(motion: Motion) -> MotionArrays:
+    """Gives a motion for kernels."""
+    return MotionArrays(
+        *(
+            np.ascontiguousarray(values, dtype=np.float64)
+            for values in (
+                motion.q,
+                motion.v,
+                motion.a,
+                motion.angular_velocity,
+                motion.angular_acceleration,
+                motion.proper_acceleration,
+            )
+        )
+    )
+
+
+def all_columns(model: Model) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Gives the column of each parameter when none is left out, shape (n_links, 10)."""
+    return np.arange(len(model.links) * PARAMETER_COUNT, dtype=np.int64).reshape(-1, PARAMETER_COUNT)
+
+
+def base_rows(model: Model, motion: Motion) -> FloatArray:
+    """Gives ``Y_B``: the wrench that the motion asks for at its base link, per unit of each parameter.
+
+    ``Y_B φ`` is the sum of all external wrenches, force first, about the origin and in the axes of the base link. It needs
+    the base link's angular velocity, angular acceleration and proper acceleration, and nothing of its place in the world.
+
+    Returns:
+        Shape (n_samples, 6, 10 n_links).
+    """
+    return _rows(model, motion, row_arrays(model), 6)
+
+
+def joint_rows(model: Model, motion: Motion, joints: Sequence[str] | None = None) -> FloatArray:
+    """Gives ``Y_J``: the joint torques that the motion asks for, per unit of each parameter.
+
+    ``Y_J φ = τ + Jᵀ f``, [yamane2011] (6)-(9), rotor inertia and friction not counted.
+
+    Returns:
+        Shape (n_samples, n_torques, 10 n_links); a ball joint has three torques, in its child's axes.
+    """
+    plan = row_arrays(model, regions=np.full(len(model.bodies), -1), torques=model.joints if joints is None else joints)
+    return _rows(model, motion, plan, len(plan.torque_bodies))
+
+
+def static_rows(model: Model, q: Any, *, base: str | None = None) -> FloatArray:
+    """Gives the coefficients of ``M p_CoM`` in the axes of a link, from its origin; [baelemans2013] (1)-(5).
+
+    Args:
+        model: The model.
+        q: Joint positions without the floating base, shape (n, n_q).
+        base: Name of a link or frame's body; by default the root.
+
+    Returns:
+        Shape (n, 3, 10 n_links), kg m per unit of each parameter; the six inertias have none.
+    """
+    positions = np.ascontiguousarray(q, dtype=np.float64)
+    body = 0 if base is None else model.frame(base).body
+    out = np.zeros((len(positions), 3, len(model.links), PARAMETER_COUNT))
+    links = np.array(model.link_bodies, dtype=np.int64)
+    kernels.static_rows(tree_arrays(model), walk_arrays(model, body), links, positions, out)
+    return out.reshape(len(positions), 3, -1)
+
+
+def base_wrench(model: Model, motion: Motion, parameters: Any = None) -> FloatArray:
+    """Gives ``Y_B φ`` without forming ``Y_B``, shape (n_samples, 6)."""
+    return _forces(model, motion, row_arrays(model), 6, parameters)
+
+
+def joint_torques(model: Model, motion: Motion, parameters: Any = None) -> FloatArray:
+    """Gives ``Y_J φ`` without forming ``Y_J``, shape (n_samples, n_torques)."""
+    plan = row_arrays(model, regions=np.full(len(model.bodies), -1), torques=model.joints)
+    return _forces(model, motion, plan, len(plan.torque_bodies), parameters)
+
+
+def _rows(model: Model, motion: Motion, plan: RowArrays, rows: int) -> FloatArray:
+    motion.check(model)
+    columns = all_columns(model)
+    out = np.zeros((len(motion), rows, columns.size))
+    walk = walk_arrays(model, model.frame(motion.base).body)
+    kernels.regressor_rows(tree_arrays(model), walk, plan, motion_arrays(motion), columns, out)
+    return out
+
+
+def _forces(model: Model, motion: Motion, plan: RowArrays, rows: int, parameters: Any) -> FloatArray:
+    motion.check(model)
+    values = model.parameters if parameters is None else np.asarray(parameters, dtype=np.float64)
+    out = np.zeros((len(motion), rows))
+    walk = walk_arrays(model, model.frame(motion.base).body)
+    shaped = np.ascontiguousarray(values.reshape(-1, PARAMETER_COUNT))
+    kernels.required_forces(tree_arrays(model), walk, plan, motion_arrays(motion), shaped, out)
+    return out
