@@ -59,8 +59,12 @@ def mujoco_mass_matrix_and_com(model: Model, compiled: Any, positions: FloatArra
 
 
 def assert_close(found: FloatArray, wanted: FloatArray, tolerance: float) -> None:
-    """Asserts equality relative to the greatest entry."""
-    error = np.max(np.abs(found - wanted)) / np.max(np.abs(wanted))
+    """Asserts equality: of a mass matrix, entry (i, j) relative to √(Mᵢᵢ Mⱼⱼ); of a vector, to the greatest."""
+    scale = np.max(np.abs(wanted))
+    if wanted.ndim == 2:
+        diagonal = np.sqrt(np.diag(wanted))
+        scale = np.maximum(np.outer(diagonal, diagonal), 1e-300)
+    error = np.max(np.abs(found - wanted) / scale)
     assert error < tolerance, f"relative error {error:.2e}"
 
 
@@ -86,9 +90,7 @@ def build_mjcf(model: Model) -> Any:
             continue
         quaternion = pin.Quaternion(placement.rotation)
         made = bodies[parent].add_body(
-            name=body.name,
-            pos=placement.translation,
-            quat=[quaternion.w, quaternion.x, quaternion.y, quaternion.z],
+            name=body.name, pos=placement.translation, quat=[quaternion.w, quaternion.x, quaternion.y, quaternion.z]
         )
         bodies[index] = made
         for joint, frame in joints:

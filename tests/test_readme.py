@@ -33,6 +33,15 @@ def test_commands_run(command: str, tmp_path) -> None:
     assert result.returncode == (1 if "romeo" in command else 0), result.stderr
 
 
+def test_the_verdict_shown_is_the_verdict_given() -> None:
+    from steelyard import load_model
+
+    (shown,) = blocks("text")
+    summary = load_model("romeo").check().summary()
+    for line in shown.strip().splitlines():
+        assert line.strip().removesuffix(" ...") in summary
+
+
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?m)^make (\w+)", "\n".join(blocks("sh"))):

@@ -23,12 +23,7 @@ class ModelError(SteelyardError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        path: Path | None = None,
-        line: int | None = None,
-        names: Iterable[str] = (),
+        self, message: str, *, path: Path | None = None, line: int | None = None, names: Iterable[str] = ()
     ) -> None:
         self.path = path
         self.line = line

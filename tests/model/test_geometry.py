@@ -41,6 +41,7 @@ def test_missing_and_broken_meshes_are_named(tmp_path) -> None:
         link_points(model, "a")
     assert [finding.words for finding in model.check().findings] == ["its mesh gone.stl is not found"]
     (tmp_path / "gone.stl").write_text("this is no mesh")
+    assert "cannot be read" in model.check().summary()
     with pytest.raises(ModelError, match="cannot be read"):
         link_points(model, "a")
 
@@ -67,7 +68,7 @@ def test_soles_lie_on_the_undersides_of_the_feet(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["g1", "talos", "icub", "romeo"])
 def test_soles_face_down_and_mirror_each_other(name: str) -> None:
-    """At zero the corners of both soles are at one height, below every other frame, and mirror images."""
+    """At zero the corners of both soles are at one height, below every joint, and mirror images."""
     model = load_model(name)
     clouds = []
     for sole in model.setup.soles:
@@ -77,7 +78,15 @@ def test_soles_face_down_and_mirror_each_other(name: str) -> None:
             placement = model.bodies[index].placement * placement
             index = model.bodies[index].parent
         clouds.append(sole.vertices @ placement.rotation.T + placement.translation)
+    joints = []
+    for moved in (body for body in model.bodies if body.joint.kind != "fixed"):
+        placement, body = moved.placement, moved.parent
+        while body >= 0:
+            placement = model.bodies[body].placement * placement
+            body = model.bodies[body].parent
+        joints.append(placement.translation[2])
     left, right = clouds
+    assert left[:, 2].max() < min(joints)
     assert np.ptp(np.concatenate(clouds)[:, 2]) < 1e-5
     image = left * np.array([1.0, -1.0, 1.0])
     distances = np.linalg.norm(image[:, None] - right[None], axis=2).min(axis=1)
@@ -101,3 +110,14 @@ def test_packages_are_found_where_ros_says(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "install"))
     assert resolve_uri("package://my_robot/urdf/r.urdf") is not None
     assert resolve_uri(file.as_uri()) == file
+
+
+def test_packages_given_to_load_model_are_remembered(tmp_path) -> None:
+    (tmp_path / "store" / "shapes" / "meshes").mkdir(parents=True)
+    tetrahedron = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
+    (tmp_path / "store" / "shapes" / "meshes" / "t.obj").write_text(tetrahedron)
+    (tmp_path / "r.urdf").write_text(SHAPES.format('<mesh filename="package://shapes/meshes/t.obj"/>'))
+    assert "not found" in load_model(tmp_path / "r.urdf").check().summary()
+    model = load_model(tmp_path / "r.urdf", packages=[tmp_path / "store"])
+    assert "not found" not in model.check().summary()
+    np.testing.assert_allclose(link_points(model, "a").max(axis=0), [2.0, 1.0, 1.0])

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from steelyard.exceptions import ModelError
 from steelyard.model import load_model
 from steelyard.model.consistency import project_to_interior
 from tests.humanoids import FILES, LOCKS, humanoid, path_of, random_configuration, shaken
@@ -169,6 +170,30 @@ def test_locking_carries_changed_parameters_along() -> None:
     np.testing.assert_allclose(com, mass_matrix_and_com(changed, full_positions)[1], rtol=1e-12)
 
 
+def test_locks_add_up_and_the_later_word_counts(tmp_path) -> None:
+    talos = humanoid("talos_full").with_locked({"head_1_joint": 0.1})
+    assert len(talos.joints) == 29
+    (tmp_path / "s.toml").write_text(
+        f'[model]\nfile = "{path_of("g1")}"\n[lock]\nleft_elbow_joint = 0.1\n"left_elbow*" = 0.3\n'
+    )
+    assert load_model(tmp_path / "s.toml").locks["left_elbow_joint"][0] == 0.3
+    assert load_model(tmp_path / "s.toml", lock={"left_elbow_joint": 0.5}).locks["left_elbow_joint"][0] == 0.5
+    assert load_model("g1", lock={"left_*": 0.0, "right_*": 0.0}).joints == (
+        "waist_yaw_joint",
+        "waist_roll_joint",
+        "waist_pitch_joint",
+    )
+
+
+def test_a_fixed_base_takes_no_changed_link() -> None:
+    g1 = humanoid("g1", "fixed")
+    first = g1.joints[0]
+    g1.with_locked({first: 0.0})
+    changed = g1.with_parameters(1.1 * g1.parameters)
+    with pytest.raises(ModelError, match="lock first"):
+        changed.with_locked({first: 0.0})
+
+
 def test_followers_are_locked_with_their_leader() -> None:
     talos = humanoid("talos_full")
     assert len(LOCKS["talos_full"]) == 2
@@ -216,13 +241,26 @@ def test_frames_are_where_pinocchio_puts_them() -> None:
     assert checked == 60
 
 
-def test_limits_and_armature_reach_pinocchio() -> None:
+def test_limits_reach_pinocchio() -> None:
     g1 = humanoid("g1")
     knee = g1.joint("left_knee_joint")
     assert (knee.lower, knee.upper, knee.effort, knee.velocity) == (-0.087267, 2.8798, 139.0, 20.0)
     built = g1.pinocchio
     index = built.idx_qs[built.getJointId("left_knee_joint")]
     assert built.upperPositionLimit[index] == 2.8798
+
+
+def test_infinite_limits_and_absent_ones(tmp_path) -> None:
+    text = path_of("simple_humanoid").read_text()
+    import re as regex
+
+    endless = regex.sub(r"<limit[^>]*/>", '<limit lower="-inf" upper="inf" effort="1" velocity="1"/>', text)
+    (tmp_path / "endless.urdf").write_text(endless)
+    joint = load_model(tmp_path / "endless.urdf").joint("LLEG_KNEE")
+    assert (joint.lower, joint.upper) == (-np.inf, np.inf)
+    (tmp_path / "absent.urdf").write_text(regex.sub(r"<limit[^>]*/>", "", text))
+    joint = load_model(tmp_path / "absent.urdf").joint("LLEG_KNEE")
+    assert (joint.lower, joint.upper) == (-np.inf, np.inf)
 
 
 def test_check_finds_the_links_that_cannot_exist() -> None:

@@ -8,7 +8,7 @@ import pytest
 from steelyard.exceptions import ModelError
 from steelyard.model import compare_sides, find_pairs, load_model, mirror_parameters
 from steelyard.model.mirror import find_middle
-from steelyard.model.setup import parse_setup
+from steelyard.model.setup import parse_setup, read_setup
 from tests.humanoids import humanoid, path_of, random_bodies, random_configuration
 from tests.second_engine import mass_matrix_and_com
 
@@ -116,6 +116,16 @@ def test_a_symmetric_posture_may_be_given() -> None:
     both = {"left_shoulder_roll_joint": 0.3, "right_shoulder_roll_joint": -0.3}
     straight = load_model(path_of("g1"), setup=parse_setup({"mirror": {**rule, "posture": both}}))
     assert not any(entry.quantity == "origin" for entry in compare_sides(straight))
+    for pair in find_pairs(straight):
+        if straight.links[pair.left] == "left_shoulder_roll_link":
+            assert pair.joint_sign * 0.3 + pair.joint_offset == pytest.approx(-0.3)
+
+
+def test_a_link_without_a_partner_is_remarked_on(tmp_path) -> None:
+    text = path_of("g1").read_text().replace("right_wrist_yaw_link", "odd_wrist")
+    (tmp_path / "odd.urdf").write_text(text)
+    check = load_model(tmp_path / "odd.urdf", setup=read_setup("g1")).check()
+    assert [finding.name for finding in check.findings if "no partner" in finding.words] == ["left_wrist_yaw_link"]
 
 
 def test_no_mirror_no_pairs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 import mujoco
@@ -33,10 +34,14 @@ ARM = """<mujoco model="arm">
 
 
 def assert_written(model, file) -> None:
+    """Reads again and compares mass, centre of mass and tensor, each to 1e-12 of its own size."""
     again = load_model(file, base=model.base, setup=model.setup, lock={k: tuple(v) for k, v in model.locks.items()})
     assert again.links == model.links
     for wanted, found in zip(model.parameters, again.parameters, strict=True):
-        assert round_trip_error(wanted, found) <= ROUND_TRIP
+        assert found[0] == pytest.approx(wanted[0], rel=1e-12)
+        reach = np.sqrt(np.abs(wanted[[4, 6, 9]]).sum() * wanted[0])
+        np.testing.assert_allclose(found[1:4], wanted[1:4], rtol=0.0, atol=1e-12 * reach)
+        np.testing.assert_allclose(found[4:], wanted[4:], rtol=0.0, atol=1e-12 * np.linalg.norm(wanted[4:]))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -238,19 +243,64 @@ def test_an_impossible_estimate_is_written_as_it_is_and_said_so(tmp_path) -> Non
     assert load_model(tmp_path / "repaired.urdf").check().possible
 
 
+def test_locked_parts_keep_their_mass_even_in_impossible_links(tmp_path) -> None:
+    """Romeo's and iCub's limbs, locked, projected, halved: every part can still be told apart afterwards."""
+    for name, lock in (("romeo", {"RElbow*": 0.2}), ("icub", {"r_knee": 0.2, "r_ankle_*": 0.1})):
+        model = load_model(path_of(name), lock=lock)
+        halved = model.with_parameters(0.5 * project_to_interior(model.parameters))
+        halved.write(tmp_path / "halved.urdf")
+        assert_written(halved, tmp_path / "halved.urdf")
+        load_model(tmp_path / "halved.urdf")
+
+
+def test_targets_are_treated_with_care(tmp_path) -> None:
+    g1 = humanoid("g1")
+    (tmp_path / "folder.urdf").mkdir()
+    with pytest.raises(ModelError, match="this is a folder"):
+        g1.write(tmp_path / "folder.urdf")
+    (tmp_path / "real.urdf").write_text("old")
+    (tmp_path / "real.urdf").chmod(0o600)
+    (tmp_path / "link.urdf").symlink_to(tmp_path / "real.urdf")
+    g1.write(tmp_path / "link.urdf")
+    assert (tmp_path / "link.urdf").is_symlink()
+    assert (tmp_path / "real.urdf").read_bytes() == path_of("g1").read_bytes()
+    assert (tmp_path / "real.urdf").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.urdf", "link.urdf", "real.urdf"]
+
+
+def test_an_unchanged_mjcf_is_written_byte_by_byte_whatever_the_compiler(tmp_path) -> None:
+    file = tmp_path / "arm.xml"
+    file.write_text(ARM.format(compiler='balanceinertia="true"'))
+    load_model(file).write(tmp_path / "same.xml")
+    assert (tmp_path / "same.xml").read_bytes() == file.read_bytes()
+
+
+def test_a_link_without_any_mass_is_refused(tmp_path) -> None:
+    g1 = humanoid("g1")
+    parameters = np.array(g1.parameters)
+    parameters[4] = 0.0
+    with pytest.raises(ModelError, match="has the mass 0 kg"):
+        g1.with_parameters(parameters).write(tmp_path / "g1.urdf")
+
+
 def test_encodings_and_line_ends_survive(tmp_path) -> None:
     text = (
         '<?xml version="1.0" encoding="{}"?>\r\n<robot name="é">\r\n  <link name="größe">\r\n    <inertial>\r\n'
         '      <mass value="1"/>\r\n      <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>\r\n'
         "    </inertial>\r\n  </link>\r\n</robot>\r\n"
     )
-    for encoding in ("utf-8", "latin-1", "utf-16"):
+    marks = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-8": codecs.BOM_UTF8}
+    for encoding in ("utf-8", "latin-1", "utf-16-le", "utf-16-be"):
         file = tmp_path / f"{encoding}.urdf"
-        file.write_bytes(text.format(encoding).encode(encoding))
+        mark = marks.get(encoding, b"")
+        file.write_bytes(mark + text.format(encoding.rstrip("-lbe")).encode(encoding))
         model = load_model(file)
+        model.write(tmp_path / "same.urdf")
+        assert (tmp_path / "same.urdf").read_bytes() == file.read_bytes()
         assert model.links == ("größe",)
         model.with_parameters(2.0 * model.parameters).write(tmp_path / "out.urdf")
         raw = (tmp_path / "out.urdf").read_bytes()
+        assert raw.startswith(mark)
         assert raw.decode(encoding).count("\r\n") == raw.decode(encoding).count("\n")
         assert load_model(tmp_path / "out.urdf").total_mass == 2.0
 

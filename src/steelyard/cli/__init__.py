@@ -38,6 +38,9 @@ def _options(
 
 def main() -> None:
     """Runs the command; an error of Steelyard's own becomes one clear line and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without "·" or "²" gets "?" rather than a traceback.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         app()
     except SteelyardError as error:

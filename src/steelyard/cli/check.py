@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from pathlib import Path
 from typing import Annotated
@@ -19,25 +20,26 @@ from steelyard.model.parameters import FloatArray
 _STYLES = {"impossible": "bold red", "singular": "yellow", "remark": "dim", "possible": "green"}
 
 
+class Base(enum.StrEnum):
+    """How the robot is held."""
+
+    FLOATING = "floating"
+    FIXED = "fixed"
+
+
 def check(
     models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL|SETUP...", help="A ready setup (g1), a setup file, a URDF or an MJCF."),
+        list[str], typer.Argument(metavar="MODEL|SETUP...", help="A ready setup (g1), a setup file, a URDF or an MJCF.")
     ],
     setup: Annotated[
-        str | None,
-        typer.Option(help="Read the model file with this setup's sensors, soles and mirror pairs."),
+        str | None, typer.Option(help="Read the model file with this setup's sensors, soles and mirror pairs.")
     ] = None,
-    base: Annotated[
-        str | None, typer.Option(help="floating or fixed; by default as the setup or the file says.")
-    ] = None,
+    base: Annotated[Base | None, typer.Option(help="How it is held; by default as the setup or the file says.")] = None,
     lock: Annotated[
-        list[str] | None,
-        typer.Option(metavar="JOINT=VALUE", help="Lock a joint, by name or pattern; may be repeated."),
+        list[str] | None, typer.Option(metavar="JOINT=VALUE", help="Lock a joint, by name or pattern; may be repeated.")
     ] = None,
     packages: Annotated[
-        list[Path] | None,
-        typer.Option("--package-path", help="A folder that holds ROS packages; may be repeated."),
+        list[Path] | None, typer.Option("--package-path", help="A folder that holds ROS packages; may be repeated.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if a model is impossible.")] = False,
@@ -46,24 +48,20 @@ def check(
 
     Names the links that cannot exist or are singular, and why; lists where left and right differ.
 
-    Exits with 0 when every link could be a real body, with 1 when one could not or a model cannot be read, with 2 when
-    the call is wrong.
+    Exits with 0 when every link could be a real body, 1 when one could not, 2 when the call is wrong.
 
     Example:  steelyard check g1 my_robot.urdf
     """
-    if base not in (None, "floating", "fixed"):
-        raise typer.BadParameter(f"{base!r} is neither 'floating' nor 'fixed'", param_hint="--base")
     locks = dict(_parse_lock(entry) for entry in lock or [])
-    checks = [
-        load_model(source, setup=setup, base=base, lock=locks, packages=packages or ()).check()  # type: ignore[arg-type]
-        for source in models
-    ]
+    console = Console()
+    checks = []
+    for source in models:
+        model = load_model(source, setup=setup, base=base.value if base else None, lock=locks, packages=packages or ())
+        checks.append(model.check())
+        if not as_json:
+            _print(console, checks[-1])
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in checks], indent=2))
-    else:
-        console = Console()
-        for result in checks:
-            _print(console, result)
     if not exit_zero and not all(result.possible for result in checks):
         raise typer.Exit(1)
 

@@ -10,13 +10,12 @@ import numpy as np
 from steelyard.exceptions import ModelError
 from steelyard.model.consistency import diagnose
 from steelyard.model.geometry import link_points
-from steelyard.model.mirror import MirrorDifference, compare_sides
+from steelyard.model.mirror import MirrorDifference, compare_sides, unpaired_links
 from steelyard.model.names import in_words
-from steelyard.model.packages import resolve_uri
+from steelyard.model.packages import is_file, resolve_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sized
-    from pathlib import Path
 
     from steelyard.model.consistency import Consistency
     from steelyard.model.model import Model
@@ -124,6 +123,12 @@ def check_model(model: Model) -> ModelCheck:
     if connectors:
         words = "without mass between joints: it carries no parameters"
         findings += [Finding("remark", name, words) for name in connectors]
+    findings += [
+        Finding(
+            "remark", link, f"its name fits {side!r} of [mirror], but it has no partner; it counts as a middle link"
+        )
+        for link, side in unpaired_links(model).items()
+    ]
     order = ("impossible", "singular", "remark")
     findings.sort(key=lambda finding: order.index(finding.severity))
     differences = compare_sides(model) if model.setup.mirror is not None else []
@@ -184,9 +189,7 @@ def _in_words(diagnosis: Consistency) -> str:
 def _odd_limits(model: Model) -> list[Finding]:
     return [
         Finding(
-            "remark",
-            body.joint.name,
-            f"its limits allow no motion: from {body.joint.lower:g} to {body.joint.upper:g}",
+            "remark", body.joint.name, f"its limits allow no motion: from {body.joint.lower:g} to {body.joint.upper:g}"
         )
         for body in model.bodies
         if body.joint.lower >= body.joint.upper
@@ -194,31 +197,37 @@ def _odd_limits(model: Model) -> list[Finding]:
 
 
 def _missing_meshes(model: Model) -> list[Finding]:
-    path = model.description.file.path
     missing = {
         part.name: geometry.uri
         for part in model.description.parts.values()
         for geometry in part.geometries
-        if geometry.shape == "mesh" and geometry.vertices is None and not _is_file(str(geometry.uri), path)
+        if geometry.shape == "mesh" and geometry.vertices is None and not _found(str(geometry.uri), model)
     }
     return [Finding("remark", name, f"its mesh {uri} is not found") for name, uri in missing.items()]
 
 
-def _is_file(uri: str, beside: Path) -> bool:
-    path = resolve_uri(uri, beside=beside)
-    return path is not None and path.is_file()
+def _found(uri: str, model: Model) -> bool:
+    path = resolve_uri(uri, beside=model.description.file.path, packages=model.description.packages)
+    return path is not None and is_file(path)
 
 
 def _lost_centres(model: Model) -> list[Finding]:
     """Remarks on centres of mass outside the box around the link's own shapes, by more than a tenth of its size."""
     findings = []
+    missing = {
+        body.name
+        for body in model.bodies
+        if {finding.name for finding in _missing_meshes(model)} & {member.part.name for member in body.members}
+    }
     for link, parameters in zip(model.links, model.parameters, strict=True):
         if parameters[0] <= 0.0:
             continue
         try:
             points = link_points(model, link)
-        except ModelError:
-            continue  # the missing mesh has its own remark
+        except ModelError as error:
+            if link not in missing:
+                findings.append(Finding("remark", link, str(error)))
+            continue
         if len(points) < 4:
             continue
         low, high = points.min(axis=0), points.max(axis=0)

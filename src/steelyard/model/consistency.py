@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from steelyard.exceptions import ConsistencyError
 from steelyard.model.parameters import (
     FloatArray,
     as_parameters,
@@ -37,7 +38,7 @@ NOMINAL_LENGTH = 0.1
 Status = Literal["possible", "singular", "impossible"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Consistency:
     """Whether one body can exist, and how far it is from one that can.
 
@@ -92,7 +93,7 @@ def diagnose(parameters: Any) -> Consistency:
     array = as_parameters(parameters)
     mass = float(array[0])
     if mass <= 0.0:
-        nearest = from_pseudo_inertia(_clip(_scaled(to_pseudo_inertia(array)), 0.0) / _LENGTH_SCALES)
+        nearest = from_scaled_pseudo_inertia(_clip(scaled_pseudo_inertia(array), 0.0))
         moments = _eigenvalues(to_pseudo_inertia(array)[:3, :3])
         change = float(np.linalg.norm(to_pseudo_inertia(nearest)[:3, :3] - to_pseudo_inertia(array)[:3, :3]))
         words = "its mass is zero but its inertia is not" if mass == 0.0 else f"its mass is {mass:.4g} kg"
@@ -140,11 +141,16 @@ def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: 
         mass: Mass (kg) given to bodies that have none.
     """
     result = as_parameters(parameters).copy()
+    if not np.all(np.isfinite(result)):
+        rows = np.flatnonzero(~np.isfinite(result.reshape(-1, result.shape[-1])).all(axis=1)).tolist()
+        raise ConsistencyError(
+            "parameters that are not finite cannot be projected; find out where they came from", rows=rows
+        )
     flat = result.reshape(-1, result.shape[-1])
     for row in np.flatnonzero(~is_possible(flat, extent=extent)):
         body = flat[row]
         if body[0] <= 0.0:
-            body = from_pseudo_inertia(_clip(_scaled(to_pseudo_inertia(body)), 0.0) / _LENGTH_SCALES)
+            body = from_scaled_pseudo_inertia(_clip(scaled_pseudo_inertia(body), 0.0))
             body[0] = max(body[0], mass)
         second_moment = _second_moment_at_com(body)
         # Above the floor by what rounding may take away again when the moments are moved to the origin and back.
@@ -157,8 +163,14 @@ def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: 
 _LENGTH_SCALES = np.outer(*2 * [np.array([1.0 / NOMINAL_LENGTH] * 3 + [1.0])])
 
 
-def _scaled(pseudo_inertia: FloatArray) -> FloatArray:
-    return np.asarray(pseudo_inertia * _LENGTH_SCALES)
+def scaled_pseudo_inertia(parameters: Any) -> FloatArray:
+    """Gives pseudo-inertias (..., 4, 4) with lengths in units of `NOMINAL_LENGTH`: all entries are masses, in kg."""
+    return np.asarray(to_pseudo_inertia(parameters) * _LENGTH_SCALES)
+
+
+def from_scaled_pseudo_inertia(scaled: FloatArray) -> FloatArray:
+    """Gives the ten parameters of `scaled_pseudo_inertia`."""
+    return from_pseudo_inertia(scaled / _LENGTH_SCALES)
 
 
 def _clip(symmetric: FloatArray, floor: float) -> FloatArray:

@@ -44,7 +44,7 @@ VELOCITY_SIZES: dict[JointKind, int] = {
 """How many numbers of ``v`` a joint has; a ball's and a free joint's are in the child's axes, linear first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Joint:
     """A joint between two parts, or between two links of a Model.
 
@@ -100,14 +100,27 @@ class Joint:
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: ``position = multiplier · leader's + offset``."""
+    """A joint that follows another: ``position − own_reference = Σ cₖ (leader's − leader_reference)ᵏ``.
+
+    Attributes:
+        leader: Name of the joint that it follows; empty where it is held at a constant.
+        coefficients: ``c₀, c₁, …``; a URDF's offset and multiplier.
+        own_reference: Position from which its own is counted.
+        leader_reference: Position from which the leader's is counted.
+    """
 
     leader: str
-    multiplier: float
-    offset: float
+    coefficients: tuple[float, ...]
+    own_reference: float = 0.0
+    leader_reference: float = 0.0
+
+    def position(self, leader: float) -> float:
+        """Gives its position when the leader is at `leader`."""
+        step = leader - self.leader_reference
+        return self.own_reference + sum(c * step**power for power, c in enumerate(self.coefficients))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Geometry:
     """A shape that the file gives to a part.
 
@@ -131,7 +144,7 @@ class Geometry:
     vertices: FloatArray | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A rigid piece as the file names it.
 
@@ -153,7 +166,7 @@ class Part:
         return not np.any(self.parameters)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Connection:
     """A joint of the file with the parts that it joins.
 
@@ -189,7 +202,7 @@ class ModelFile(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Hash of everything that was read."""
+        """Hash of its text."""
 
     def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
         """Gives the file's bytes with the parameters of some parts changed, and remarks.
@@ -216,6 +229,10 @@ class Description:
         base: "floating" or "fixed" where the file itself says which, else None.
         file: The file.
         root_placement: Of the root in the world, where it stays if it is fixed.
+        packages: Folders that hold ROS packages, given when it was read.
+
+    Raises:
+        ModelError: Two joints have one name.
     """
 
     name: str
@@ -226,6 +243,19 @@ class Description:
     base: Literal["floating", "fixed"] | None
     file: ModelFile
     root_placement: pin.SE3 = field(default_factory=pin.SE3.Identity)
+    packages: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for connection in self.connections:
+            if connection.joint.name in seen:
+                raise ModelError(
+                    f"two joints are called {connection.joint.name!r}; rename one of them",
+                    path=self.file.path,
+                    line=connection.line,
+                    names=[connection.joint.name],
+                )
+            seen.add(connection.joint.name)
 
 
 def find_root(parts: Mapping[str, Part], connections: Sequence[Connection], path: Path) -> str:
@@ -264,8 +294,7 @@ def find_root(parts: Mapping[str, Part], connections: Sequence[Connection], path
     circling = [name for name in parts if name not in reached]
     if circling:
         raise ModelError(
-            f"the links {in_words(circling)} form a loop: each is the child of another; remove the joint that closes "
-            "it",
+            f"the links {in_words(circling)} form a loop without a first; remove the joint that closes it",
             path=path,
             names=circling,
         )

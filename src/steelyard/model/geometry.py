@@ -11,9 +11,10 @@ import coal
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.packages import resolve_uri
+from steelyard.model.packages import is_file, resolve_uri
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from steelyard.model.description import Geometry
@@ -40,24 +41,25 @@ def link_points(model: Model, link: str, *, purpose: Literal["visual", "collisio
         for geometry in member.part.geometries:
             if purpose is None or geometry.purpose == purpose:
                 placement = member.placement * geometry.placement
-                points = shape_points(geometry, model.description.file.path)
+                points = shape_points(geometry, model.description.file.path, model.description.packages)
                 clouds.append(points @ placement.rotation.T + placement.translation)
     return np.concatenate(clouds)
 
 
-def shape_points(geometry: Geometry, beside: Path) -> FloatArray:
+def shape_points(geometry: Geometry, beside: Path, packages: Sequence[Path] = ()) -> FloatArray:
     """Gives points whose convex hull is that of a shape, in the shape's own frame, shape (n, 3), m.
 
     Args:
         geometry: The shape.
         beside: The model file, from which relative mesh paths start.
+        packages: Folders that hold ROS packages.
 
     Raises:
         ModelError: The mesh file is missing or cannot be read.
     """
     size = geometry.size
     if geometry.shape == "mesh":
-        return _mesh_points(geometry, beside)
+        return _mesh_points(geometry, beside, packages)
     if geometry.shape == "box":
         corners = np.array(list(itertools.product((-0.5, 0.5), repeat=3)))
         return np.asarray(corners * np.array(size))
@@ -70,11 +72,11 @@ def shape_points(geometry: Geometry, beside: Path) -> FloatArray:
     return np.concatenate([radius * _CIRCLE + end for end in ends])
 
 
-def _mesh_points(geometry: Geometry, beside: Path) -> FloatArray:
+def _mesh_points(geometry: Geometry, beside: Path, packages: Sequence[Path]) -> FloatArray:
     if geometry.vertices is not None:
         return geometry.vertices
-    path = resolve_uri(str(geometry.uri), beside=beside)
-    if path is None or not path.is_file():
+    path = resolve_uri(str(geometry.uri), beside=beside, packages=packages)
+    if path is None or not is_file(path):
         raise ModelError(f"the mesh {geometry.uri} is not found; check the path, or set ROS_PACKAGE_PATH", path=beside)
     return np.asarray(_read_mesh(path, path.stat().st_mtime_ns) * np.array(geometry.scale))
 

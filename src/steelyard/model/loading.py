@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.lumping import lump, resolve_locks
+from steelyard.model.lumping import lock_followers, lump, resolve_locks
 from steelyard.model.mjcf import describe_mjcf
 from steelyard.model.model import Frame, Model
 from steelyard.model.names import did_you_mean, match_pattern, pair_by_patterns
@@ -61,8 +62,9 @@ def load_model(
         if chosen.model_file is None:
             raise ModelError("in [model]: 'file' is missing; write the path of the URDF or MJCF", path=chosen.path)
         path = find_file(chosen.model_file, beside=chosen.path, packages=folders)
-    description = describe(path)
-    locks = resolve_locks(description, {**chosen.locks, **(lock or {})}, "the call" if lock else "the setup")
+    description = replace(describe(path), packages=tuple(folders))
+    locks = resolve_locks(description, chosen.locks, "the setup")
+    locks = lock_followers(description, resolve_locks(description, lock or {}, "the call", locks))
     return build_model(description, chosen, base=base or chosen.base or description.base or "floating", locks=locks)
 
 
@@ -82,6 +84,14 @@ def build_model(description: Description, setup: Setup, *, base: BaseKind, locks
     """
     if base not in ("floating", "fixed"):
         raise ModelError(f"base is {base!r}; write 'floating' or 'fixed'")
+    if base == "floating" and description.base == "fixed" and description.parts[description.root].massless:
+        raise ModelError(
+            "the root has joints of its own to the world, and cannot float as well; remove them, or load with "
+            'base="fixed"',
+            path=description.file.path,
+            names=[description.root],
+        )
+    _check_names(description, setup)
     cuts = _find_cuts(description, setup)
     bodies = tuple(lump(description, base=base, locks=locks, cuts=cuts))
     frames = _place_frames(description, bodies)
@@ -92,21 +102,17 @@ def build_model(description: Description, setup: Setup, *, base: BaseKind, locks
     parameters.setflags(write=False)
     if not len(parameters):
         raise ModelError("no link that moves has mass; there is nothing to weigh", path=description.file.path)
-    model = Model(description.name, base, bodies, parameters, frames, dict(locks), setup, description)
-    _check_names(model)
-    return model
+    return Model(description.name, base, bodies, parameters, frames, dict(locks), setup, description)
 
 
 def lock_joints(model: Model, locks: Mapping[str, float | tuple[float, ...]]) -> Model:
     """Gives `model` with more joints locked; its parameters, which may differ from the file's, are lumped anew."""
     for pattern in locks:
         if not match_pattern(pattern, model.joints):
-            raise ModelError(
-                f"{model.name} has no moving joint {pattern!r}{did_you_mean(pattern, model.joints)}",
-                names=[pattern],
-            )
-    added = resolve_locks(model.description, locks, "the call")
-    smaller = build_model(model.description, model.setup, base=model.base, locks={**model.locks, **added})
+            locked = " (it is locked)" if pattern in model.locks else did_you_mean(pattern, model.joints)
+            raise ModelError(f"{model.name} has no moving joint {pattern!r}{locked}", names=[pattern])
+    every = lock_followers(model.description, resolve_locks(model.description, locks, "the call", model.locks))
+    smaller = build_model(model.description, model.setup, base=model.base, locks=every)
     parameters = np.zeros_like(smaller.parameters)
     for row, index in enumerate(model.link_bodies):
         first = model.bodies[index].members[0]
@@ -115,6 +121,12 @@ def lock_joints(model: Model, locks: Mapping[str, float | tuple[float, ...]]) ->
         target = smaller.tree.rows[frame.body]
         if target >= 0:
             parameters[target] += change_frame(model.parameters[row], placement.rotation, placement.translation)
+        elif not np.array_equal(model.parameters[row], model.bodies[index].lumped_parameters):
+            raise ModelError(
+                f"locked, link {model.links[row]!r} is a part of the fixed base, which has no parameters, and its "
+                "changed ones would be lost; lock first, and change parameters then",
+                names=[model.links[row]],
+            )
     return smaller.with_parameters(parameters)
 
 
@@ -124,7 +136,7 @@ def _names_model_file(source: str | Path) -> bool:
 
 def _refuse_unknown(source: str | Path) -> None:
     text = str(source)
-    if text.endswith(".toml") or text in ready_setups():
+    if text.lower().endswith(".toml") or text in ready_setups():
         return
     if text.endswith(".xacro"):
         raise ModelError(f"{text} is a xacro file; expand it first: xacro {text} > robot.urdf", names=[text])
@@ -142,10 +154,7 @@ def _find_cuts(description: Description, setup: Setup) -> set[str]:
     for sensor in setup.wrench_sensors:
         if sensor.at != "joint":
             continue
-        part = sensor.frame if sensor.frame in description.parts else description.frames.get(sensor.frame, (None,))[0]
-        if part is None:
-            known = [*description.parts, *description.frames]
-            raise _unknown_frame(setup, f"the wrench sensor {sensor.name!r}", sensor.frame, known)
+        part = sensor.frame if sensor.frame in description.parts else description.frames[sensor.frame][0]
         if part not in above:
             raise ModelError(
                 f'the wrench sensor {sensor.name!r} is inside the limb (at = "joint"), but its frame {sensor.frame!r} '
@@ -168,49 +177,55 @@ def _place_frames(description: Description, bodies: Iterable[Body]) -> dict[str,
     return frames
 
 
-def _check_names(model: Model) -> None:
-    """Finds everything that the setup names in the model."""
-    setup = model.setup
+def _check_names(description: Description, setup: Setup) -> None:
+    """Finds everything that the setup names in the file, locked joints and welded parts included."""
     for imu in setup.imus:
-        _need_frame(model, f"the IMU {imu.name!r}", imu.frame)
+        _need_frame(description, setup, f"the IMU {imu.name!r}", imu.frame)
     for sensor in setup.wrench_sensors:
-        _need_frame(model, f"the wrench sensor {sensor.name!r}", sensor.frame)
+        _need_frame(description, setup, f"the wrench sensor {sensor.name!r}", sensor.frame)
     for sole in setup.soles:
-        _need_frame(model, f"the sole {sole.name!r}", sole.frame)
+        _need_frame(description, setup, f"the sole {sole.name!r}", sole.frame)
+    parts = list(description.parts)
+    joints = [c.joint.name for c in description.connections if c.joint.kind != "fixed"]
     for pattern in setup.torques_measured:
-        _need_match(model, "[torque] measured", pattern, "joint", model.joints)
+        _need_match(setup, "[torque] measured", pattern, "joint", joints)
     for pattern in setup.volumes:
-        _need_match(model, "[volume]", pattern, "link", model.links)
-    if setup.mirror is not None:
-        for left, right in setup.mirror.pairs:
-            if not pair_by_patterns(left, right, model.links):
-                raise ModelError(
-                    f"in [mirror]: the patterns {left!r} and {right!r} match no pair of links"
-                    f"{did_you_mean(left, model.links)}",
-                    path=setup.path,
-                    names=[left, right],
-                )
-        for joint in setup.mirror.posture:
-            _need_match(model, "[mirror] posture", joint, "joint", model.joints)
+        _need_match(setup, "[volume]", pattern, "link", parts)
+    if setup.mirror is None:
+        return
+    for left, right in setup.mirror.pairs:
+        if not pair_by_patterns(left, right, parts):
+            raise ModelError(
+                f"in [mirror]: the patterns {left!r} and {right!r} match no pair of links{did_you_mean(left, parts)}",
+                path=setup.path,
+                names=[left, right],
+            )
+    single = [c.joint.name for c in description.connections if c.joint.position_size == 1]
+    for joint in setup.mirror.posture:
+        _need_match(setup, "[mirror] posture", joint, "joint with one axis", single)
 
 
-def _need_frame(model: Model, whose: str, frame: str) -> None:
-    if frame not in model.frames:
-        raise _unknown_frame(model.setup, whose, frame, model.frames)
+def _need_frame(description: Description, setup: Setup, whose: str, frame: str) -> None:
+    if frame not in description.parts and frame not in description.frames:
+        known = [*description.parts, *description.frames]
+        raise ModelError(
+            f"{whose} is at the frame {frame!r}, which the model does not have{did_you_mean(frame, known)}",
+            path=setup.path,
+            names=[frame],
+        )
+    if frame in description.parts and frame in description.frames:
+        part, placement = description.frames[frame]
+        if part != frame or not placement.isApprox(placement.Identity(), 1e-9):
+            raise ModelError(
+                f"{whose} is at the frame {frame!r}, but a body and a joint or site have this name and are not at the "
+                "same place; rename one of them",
+                path=setup.path,
+                names=[frame],
+            )
 
 
-def _unknown_frame(setup: Setup, whose: str, frame: str, known: Iterable[str]) -> ModelError:
-    return ModelError(
-        f"{whose} is at the frame {frame!r}, which the model does not have{did_you_mean(frame, known)}",
-        path=setup.path,
-        names=[frame],
-    )
-
-
-def _need_match(model: Model, where: str, pattern: str, what: str, names: Sequence[str]) -> None:
+def _need_match(setup: Setup, where: str, pattern: str, what: str, names: Sequence[str]) -> None:
     if not match_pattern(pattern, names):
         raise ModelError(
-            f"in {where}: {pattern!r} matches no {what}{did_you_mean(pattern, names)}",
-            path=model.setup.path,
-            names=[pattern],
+            f"in {where}: {pattern!r} matches no {what}{did_you_mean(pattern, names)}", path=setup.path, names=[pattern]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pinocchio as pin
@@ -86,82 +86,102 @@ def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatA
     for connection in description.connections:
         children.setdefault(connection.parent, []).append(connection)
     bodies: list[Body] = []
-
-    def grow(parent: int, joint: Joint, placement: pin.SE3, part: str, part_placement: pin.SE3) -> None:
+    # A floating base's position and orientation are in q; a fixed one stands where the file puts it.
+    stand = description.root_placement if base == "fixed" else pin.SE3.Identity()
+    root = Joint("root", "free" if base == "floating" else "fixed")
+    waiting = [(-1, root, stand, description.root, pin.SE3.Identity())]
+    while waiting:
+        parent, joint, placement, part, part_placement = waiting.pop()
+        members, onward = _weld(description, children, locks, cuts, part, part_placement)
         index = len(bodies)
-        members: list[Member] = []
-        onward: list[tuple[Connection, pin.SE3]] = []
-
-        def weld(name: str, at: pin.SE3, *, locked: bool) -> None:
-            members.append(Member(description.parts[name], at, locked))
-            for connection in children.get(name, []):
-                weldable = connection.joint.kind == "fixed" or connection.joint.name in locks
-                if weldable and connection.joint.name not in cuts:
-                    child = at * _locked_placement(connection, locks) * connection.child_placement
-                    weld(connection.child, child, locked=locked or connection.joint.name in locks)
-                else:
-                    onward.append((connection, at * _locked_placement(connection, locks)))
-
-        weld(part, part_placement, locked=False)
         bodies.append(Body(part, parent, joint, placement, tuple(members)))
-        for connection, at in onward:
+        for connection, at in reversed(onward):
             moved = connection.joint
             if moved.name in locks:
                 moved = Joint(moved.name, "fixed")
-            grow(index, moved, at, connection.child, connection.child_placement)
-
-    root = Joint("root", "free" if base == "floating" else "fixed")
-    # A floating base's position and orientation are in q; a fixed one stands where the file puts it.
-    stand = description.root_placement if base == "fixed" else pin.SE3.Identity()
-    grow(-1, root, stand, description.root, pin.SE3.Identity())
+            waiting.append((index, moved, at, connection.child, connection.child_placement))
     _refuse_massless_leaves(bodies, description, cuts)
     return bodies
 
 
+def _weld(
+    description: Description,
+    children: Mapping[str, list[Connection]],
+    locks: Mapping[str, FloatArray],
+    cuts: set[str],
+    part: str,
+    placement: pin.SE3,
+) -> tuple[list[Member], list[tuple[Connection, pin.SE3]]]:
+    """Gives the parts welded to `part`, and the joints that lead on, both depth first; with their placements."""
+    members: list[Member] = []
+    onward: list[tuple[Connection, pin.SE3]] = []
+    waiting: list[tuple[Connection | None, pin.SE3, bool]] = [(None, placement, False)]
+    while waiting:
+        connection, at, locked = waiting.pop()
+        name = part
+        if connection is not None:
+            at = at * _locked_placement(connection, locks)
+            still = connection.joint.kind == "fixed" or connection.joint.name in locks
+            if not still or connection.joint.name in cuts:
+                onward.append((connection, at))
+                continue
+            name, at = connection.child, at * connection.child_placement
+            locked = locked or connection.joint.name in locks
+        members.append(Member(description.parts[name], at, locked))
+        waiting += [(child, at, locked) for child in reversed(children.get(name, []))]
+    return members, onward
+
+
 def resolve_locks(
-    description: Description, locks: Mapping[str, float | tuple[float, ...]], where: str
+    description: Description, locks: Mapping[str, Any], where: str, earlier: Mapping[str, FloatArray] | None = None
 ) -> dict[str, FloatArray]:
-    """Gives the position of every joint that is locked, by name, followers of locked joints included.
+    """Gives the position of every joint that is locked, by name.
 
     Args:
         description: What the file says.
         locks: Positions by joint name or pattern.
         where: Whose locks they are, for messages.
+        earlier: Positions of joints locked before; `locks` come after them.
 
     Raises:
-        ModelError: A pattern matches no moving joint, a position does not fit its joint, or a moving joint follows
-            another that is not locked.
+        ModelError: A pattern matches no moving joint, or a position does not fit its joint.
     """
-    moving = {c.joint.name: c for c in description.connections if c.joint.kind != "fixed"}
-    path = description.file.path
-    resolved: dict[str, FloatArray] = {}
+    moving = {c.joint.name: c.joint for c in description.connections if c.joint.kind != "fixed"}
+    resolved = dict(earlier or {})
     for pattern, position in locks.items():
         matched = match_pattern(pattern, moving)
         if not matched:
             raise ModelError(
                 f"{where} locks {pattern!r}, but no moving joint has this name{did_you_mean(pattern, moving)}",
-                path=path,
+                path=description.file.path,
                 names=[pattern],
             )
-        values = np.atleast_1d(np.asarray(position, dtype=np.float64))
+        try:
+            values = np.atleast_1d(np.asarray(position, dtype=np.float64))
+        except (TypeError, ValueError):
+            values = np.empty(0)
         for name in matched:
-            size = moving[name].joint.position_size
-            if values.shape != (size,) or not np.all(np.isfinite(values)):
+            size = moving[name].position_size
+            fits = values.shape == (size,) and bool(np.all(np.isfinite(values)))
+            if not fits or (size == 4 and np.linalg.norm(values) < 1e-6):
+                needs = "one finite number" if size == 1 else "a quaternion of four finite numbers"
                 raise ModelError(
-                    f"{where} locks {name!r} at {position!r}; a {moving[name].joint.kind} joint needs "
-                    + ("one number" if size == 1 else f"{size} numbers"),
-                    path=path,
+                    f"{where} locks {name!r} at {position!r}; a {moving[name].kind} joint needs {needs}",
+                    path=description.file.path,
                     names=[name],
                 )
             resolved[name] = values
-    _lock_followers(description, moving, resolved)
     return resolved
 
 
-def _lock_followers(
-    description: Description, moving: Mapping[str, Connection], resolved: dict[str, FloatArray]
-) -> None:
-    """Locks what follows a locked or fixed joint, and refuses what follows a moving one."""
+def lock_followers(description: Description, locks: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Gives the locks with those of joints that follow a locked or fixed one.
+
+    Raises:
+        ModelError: A moving joint follows another that is not locked.
+    """
+    moving = {c.joint.name: c for c in description.connections if c.joint.kind != "fixed"}
+    resolved = dict(locks)
     still = {c.joint.name for c in description.connections if c.joint.kind == "fixed"}
     followers = {name: c.mimic for name, c in moving.items() if c.mimic is not None and name not in resolved}
     progress = True
@@ -169,23 +189,25 @@ def _lock_followers(
         progress = False
         for name, mimic in list(followers.items()):
             if mimic.leader in resolved or mimic.leader in still or not mimic.leader:
-                leader = resolved.get(mimic.leader, np.zeros(1))
-                resolved[name] = mimic.multiplier * leader + mimic.offset
+                leader = float(resolved.get(mimic.leader, np.zeros(1))[0])
+                resolved[name] = np.array([mimic.position(leader)])
                 del followers[name]
                 progress = True
     if followers:
         names = sorted(followers)
+        verb = "moves" if len(names) == 1 else "move"
         leaders = sorted({mimic.leader for mimic in followers.values()} & moving.keys() - followers.keys())
         whom = f"the joints that they follow ({in_words(leaders)})" if leaders else "them"
         example = (leaders or names)[0]
         raise ModelError(
-            f"the joints {in_words(names)} move with others (mimic), and Steelyard identifies trees of independent "
-            f'joints. Lock {whom}, in the setup:  [lock]  "{example}" = 0.0  or with '
-            f"load_model(..., lock={{{example!r}: 0.0}}); or, if they move freely, remove their <mimic>",
+            f"{in_words(names)} {verb} with other joints (mimic, equality), and Steelyard identifies trees of "
+            f'independent joints. Lock {whom}, in the setup:  [lock]  "{example}" = 0.0  or with '
+            f"load_model(..., lock={{{example!r}: 0.0}}); or, if they move freely, remove what ties them",
             path=description.file.path,
             line=moving[names[0]].line,
             names=names,
         )
+    return resolved
 
 
 def _locked_placement(connection: Connection, locks: Mapping[str, FloatArray]) -> pin.SE3:
@@ -200,7 +222,9 @@ def _refuse_massless_leaves(bodies: list[Body], description: Description, cuts: 
     for index, body in enumerate(bodies):
         if not body.massless or index in parents:
             continue
-        if body.joint.name in cuts:
+        if body.parent < 0:
+            message = f"link {body.name!r} is all there is, and has no mass; give it an <inertial>"
+        elif body.joint.name in cuts:
             message = (
                 f"nothing with mass hangs below the wrench sensor at joint {body.joint.name!r}; name the frame of the "
                 "first part below the sensor, or the joint between the parts above and below it"

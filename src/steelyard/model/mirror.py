@@ -6,7 +6,7 @@ orthogonal with determinant −1. The two frames may be oriented differently, so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +38,9 @@ class MirrorPair:
         right: Row of its image; the same row for a link of the middle.
         rotation: ``Q``, from the left link's joint frame to the right one's, shape (3, 3), determinant −1.
         translation: ``t``, shape (3,), m.
-        joint_sign: 1 or −1: by what the left joint's position is multiplied to get the right one's in the mirrored
-            posture; 0 where the two joints have no single axis, or it does not mirror.
+        joint_sign: 1 or −1: in the mirrored posture the right joint is at ``joint_sign · (left's position) +
+            joint_offset``; 0 where the two joints have no single axis, or it does not mirror.
+        joint_offset: See `joint_sign`; zero where the robot is symmetric at zero.
         origin_error: How far the two joint frames' origins are from being mirror images, m.
         axis_error: The angle between the right joint's axis and the image of the left one's, rad.
     """
@@ -49,6 +50,7 @@ class MirrorPair:
     rotation: FloatArray
     translation: FloatArray
     joint_sign: int
+    joint_offset: float
     origin_error: float
     axis_error: float
 
@@ -64,14 +66,13 @@ class MirrorPair:
     def reversed(self) -> MirrorPair:
         """The same pair from right to left."""
         back = np.asarray(self.rotation.T)
-        return MirrorPair(
-            self.right,
-            self.left,
-            back,
-            -back @ self.translation,
-            self.joint_sign,
-            self.origin_error,
-            self.axis_error,
+        return replace(
+            self,
+            left=self.right,
+            right=self.left,
+            rotation=back,
+            translation=-back @ self.translation,
+            joint_offset=-self.joint_sign * self.joint_offset,
         )
 
 
@@ -158,8 +159,10 @@ def compare_sides(
     differences = []
     for pair in find_pairs(model):
         names = (model.links[pair.left], model.links[pair.right])
-        image = to_mass_com_inertia(pair.image(model.parameters[pair.left]))
-        actual = to_mass_com_inertia(model.parameters[pair.right])
+        both = (pair.image(model.parameters[pair.left]), model.parameters[pair.right])
+        if both[0][0] == 0.0 or both[1][0] == 0.0:
+            continue  # impossible links, of which the check speaks elsewhere
+        image, actual = (to_mass_com_inertia(parameters) for parameters in both)
         for quantity, limit, one, other in zip(
             ("mass", "com", "inertia"), (mass, com, inertia), image, actual, strict=True
         ):
@@ -176,8 +179,7 @@ def compare_sides(
 
 def _symmetric_poses(model: Model) -> list[pin.SE3]:
     """Gives the placement of every body in the base link's frame, in the setup's symmetric posture."""
-    posture = model.setup.mirror.posture if model.setup.mirror is not None else {}
-    positions = {name: value for pattern, value in posture.items() for name in match_pattern(pattern, model.joints)}
+    positions = _symmetric_posture(model)
     poses: list[pin.SE3] = []
     for index, body in enumerate(model.bodies):
         if body.parent < 0:
@@ -210,4 +212,26 @@ def _pair(model: Model, poses: list[pin.SE3], left: int, right: int) -> MirrorPa
     has_axis = bool(np.any(left_joint.axis)) and bool(np.any(right_joint.axis))
     axis_error = float(np.arccos(min(1.0, abs(cosine)))) if has_axis else 0.0
     sign = (1 if cosine > 0 else -1) if has_axis and axis_error < 0.1 else 0
-    return MirrorPair(left, right, rotation, translation, sign, error, axis_error)
+    posture = _symmetric_posture(model)
+    offset = posture.get(right_joint.name, 0.0) - sign * posture.get(left_joint.name, 0.0)
+    return MirrorPair(left, right, rotation, translation, sign, offset, error, axis_error)
+
+
+def _symmetric_posture(model: Model) -> dict[str, float]:
+    """Gives the positions of the setup's symmetric posture that are not zero, by joint."""
+    posture = model.setup.mirror.posture if model.setup.mirror is not None else {}
+    return {name: value for pattern, value in posture.items() for name in match_pattern(pattern, model.joints)}
+
+
+def unpaired_links(model: Model) -> dict[str, str]:
+    """Gives the links whose name fits a side of ``[mirror]`` though no partner exists, and the pattern of each."""
+    if model.setup.mirror is None:
+        return {}
+    paired = {model.links[row] for pair in find_pairs(model) for row in (pair.left, pair.right)}
+    return {
+        link: side
+        for pair in model.setup.mirror.pairs
+        for side in pair
+        for link in match_pattern(side, model.links)
+        if link not in paired
+    }

@@ -6,8 +6,6 @@ with every ``<include>`` put in its place, so that it can be edited where a numb
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,19 +13,14 @@ import pinocchio as pin
 
 from steelyard.exceptions import ModelError
 from steelyard.model.description import Connection, Description, Geometry, Joint, JointKind, Mimic, Part
+from steelyard.model.mjcf_file import MAKERS_OF_BODIES, MjcfFile
 from steelyard.model.names import in_words
-from steelyard.model.parameters import FloatArray, from_mass_com_inertia, to_mass_com_inertia
-from steelyard.model.relocation import relative_reference
-from steelyard.model.xml_document import Edit, Element, XmlDocument, parse_xml, read_xml
+from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, from_mass_com_inertia
+from steelyard.model.xml_document import Edit, Element, XmlDocument, read_xml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
-
-_MAKERS_OF_BODIES = ("replicate", "attach", "composite", "flexcomp")
-_INERTIA_ATTRIBUTES = ("fullinertia", "axisangle", "euler", "xyaxes", "zaxis")
-_REWRITERS_OF_INERTIA = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
-_ASSET_FOLDERS = ("assetdir", "meshdir", "texturedir")
 
 
 def describe_mjcf(document: XmlDocument) -> Description:
@@ -39,127 +32,8 @@ def describe_mjcf(document: XmlDocument) -> Description:
         ModelError: MuJoCo does not accept the file, or it does not describe one tree; or MuJoCo is not installed.
     """
     whole = _with_includes(document)
+    _refuse_attached_files(whole)
     return _Reader(whole, _compile(whole)).describe()
-
-
-@dataclass(frozen=True, eq=False)
-class MjcfFile:
-    """An MJCF model that was read, ready to be written again.
-
-    Attributes:
-        document: The text, includes in place.
-        elements: The ``<body>`` of each part; parts that MuJoCo made (replicate, attach) have none.
-        parameters: The ten parameters of each part as read.
-        rewritten: Whether the compiler's options change inertias that the text states.
-    """
-
-    document: XmlDocument
-    elements: Mapping[str, Element]
-    parameters: Mapping[str, FloatArray]
-    rewritten: bool
-
-    @property
-    def path(self) -> Path:
-        """Where it was read from."""
-        return self.document.path
-
-    @property
-    def format(self) -> Literal["MJCF"]:
-        """The kind of file."""
-        return "MJCF"
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the text, includes in place."""
-        return hashlib.sha256(self.document.encoded()).hexdigest()
-
-    def describe(self, content: bytes, path: Path) -> Description:
-        """Reads the bytes of an MJCF model as if they stood at `path`."""
-        return describe_mjcf(parse_xml(path, content))
-
-    def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
-        """Gives the file's bytes with new parameters for some bodies; see `ModelFile`."""
-        wanted = dict(changes)
-        remarks = []
-        if self.rewritten:
-            wanted = {**self.parameters, **wanted}
-            remarks.append(
-                "every body states its inertia now, because the compiler's options changed inertias: "
-                f"{', '.join(_REWRITERS_OF_INERTIA)} are removed and inertiafromgeom is 'auto'"
-            )
-        missing = [name for name in wanted if name not in self.elements]
-        if missing:
-            raise ModelError(
-                f"the bodies {in_words(missing)} are made by <{'>, <'.join(_MAKERS_OF_BODIES)}> and have no text to "
-                "write to; let MuJoCo expand the model first (mj_saveLastXML), and load that file",
-                path=self.path,
-                names=missing,
-            )
-        edits = [
-            edit for name, parameters in wanted.items() for edit in self._set_inertial(self.elements[name], parameters)
-        ]
-        edits += self._edit_compilers(path, remarks)
-        return self.document.apply(edits, path).encoded(), remarks
-
-    def _set_inertial(self, body: Element, parameters: FloatArray) -> list[Edit]:
-        if not np.any(parameters):
-            return self._state_inertial(body, {"pos": "0 0 0", "quat": None, "mass": "0", "diaginertia": "0 0 0"})
-        mass, com, tensor = to_mass_com_inertia(parameters)
-        moments, axes = np.linalg.eigh(tensor)
-        if np.linalg.det(axes) < 0.0:
-            axes[:, 0] = -axes[:, 0]
-        quaternion = pin.Quaternion(np.asarray(axes))
-        values: dict[str, str | None] = {
-            "pos": _written(com),
-            "quat": _written([quaternion.w, quaternion.x, quaternion.y, quaternion.z]),
-            "mass": _written([mass]),
-            "diaginertia": _written(moments),
-        }
-        return self._state_inertial(body, values)
-
-    def _state_inertial(self, body: Element, values: dict[str, str | None]) -> list[Edit]:
-        inertial = body.find("inertial")
-        if inertial is not None:
-            gone = dict.fromkeys(_INERTIA_ATTRIBUTES)
-            return self.document.set_attributes(inertial, {**values, **gone})
-        stated = " ".join(f'{key}="{value}"' for key, value in values.items() if value is not None)
-        return [self.document.insert_first(body, f"<inertial {stated}/>")]
-
-    def _edit_compilers(self, path: Path, remarks: list[str]) -> list[Edit]:
-        """Gives the edits of ``<compiler>``: inertias as stated, and asset folders that hold from the new folder."""
-        compilers = [element for element in self.document.root.walk() if element.tag == "compiler"]
-        values: list[dict[str, str | None]] = []
-        for compiler in compilers:
-            changed: dict[str, str | None] = {}
-            if self.rewritten:
-                changed |= dict.fromkeys(key for key in _REWRITERS_OF_INERTIA if key in compiler.attributes)
-                if "inertiafromgeom" in compiler.attributes:
-                    changed["inertiafromgeom"] = "auto"
-            values.append(changed)
-        stated = {key for compiler in compilers for key in _ASSET_FOLDERS if key in compiler.attributes}
-        moved = False
-        for compiler, changed in zip(compilers, values, strict=True):
-            for key in stated & compiler.attributes.keys():
-                reference = relative_reference(compiler.attributes[key], self.path, path)
-                if reference is not None:
-                    changed[key] = reference
-                    moved = True
-        edits = [
-            edit
-            for compiler, changed in zip(compilers, values, strict=True)
-            for edit in self.document.set_attributes(compiler, changed)
-        ]
-        assets = any("file" in element.attributes for element in self.document.root.walk())
-        here = relative_reference(".", self.path, path)
-        if assets and here is not None and "assetdir" not in stated:
-            unstated = {key: here for key in ("meshdir", "texturedir") if key not in stated}
-            if unstated:
-                text = "<compiler " + " ".join(f'{key}="{value}"' for key, value in unstated.items()) + "/>"
-                edits.append(self.document.insert_first(self.document.root, text))
-                moved = True
-        if moved:
-            remarks.append("the asset folders of <compiler> now lead from the new folder to the same files")
-        return edits
 
 
 def _import_mujoco(path: Path) -> Any:
@@ -176,7 +50,7 @@ def _compile(document: XmlDocument) -> Any:
     mujoco = _import_mujoco(document.path)
     try:
         spec = mujoco.MjSpec.from_string(document.content.decode("utf-8"))
-        spec.modelfiledir = str(document.path.resolve().parent)
+        spec.modelfiledir = str(document.path.absolute().parent)
         # Both would move frames away from where the text puts them.
         spec.compiler.fusestatic = False
         spec.compiler.alignfree = False
@@ -188,24 +62,35 @@ def _compile(document: XmlDocument) -> Any:
 
 def _with_includes(document: XmlDocument) -> XmlDocument:
     """Gives the document with each ``<include file=…/>`` replaced by what that file holds, as MuJoCo reads it."""
-    folder = document.path.parent
     seen = {document.path.resolve()}
+    folders = [document.path.parent]
     while True:
         element = next((element for element in document.root.walk() if element.tag == "include"), None)
         if element is None:
             return document
         name = element.attributes.get("file", "")
-        path = folder / name
+        # From the main file's folder, or else from that of a file that was included before.
+        path = next((folder / name for folder in folders if (folder / name).is_file()), folders[0] / name)
         if path.resolve() in seen:
             raise ModelError(
-                f"{name!r} is included twice; MuJoCo allows each file once",
-                path=document.path,
-                line=element.line,
+                f"{name!r} is included twice; MuJoCo allows each file once", path=document.path, line=element.line
             )
         seen.add(path.resolve())
         included = read_xml(path)
+        folders.append(path.parent)
         edit = Edit(element.start, element.end, included.inner(included.root).strip())
         document = document.apply([edit], document.path)
+
+
+def _refuse_attached_files(document: XmlDocument) -> None:
+    for element in document.root.walk():
+        if element.tag == "model" and "file" in element.attributes:
+            raise ModelError(
+                f"the model attaches another file, {element.attributes['file']}; let MuJoCo expand it first "
+                "(mj_saveLastXML), and load that file",
+                path=document.path,
+                line=element.line,
+            )
 
 
 class _Reader:
@@ -215,16 +100,17 @@ class _Reader:
         self.mujoco = _import_mujoco(self.path)
         self.spec, self.model = compiled
         self.names = [self.model.body(index).name for index in range(self.model.nbody)]
-        for index, name in enumerate(self.names):
-            if not name:
-                self.names[index] = f"body_{index}"
-        repeated = {name for name in self.names if self.names.count(name) > 1}
-        if repeated:
-            raise ModelError(
-                f"the name {min(repeated)!r} is taken by an unnamed body; name every body",
-                path=self.path,
-                names=repeated,
-            )
+        self.joint_names = [self.model.joint(index).name for index in range(self.model.njnt)]
+        # MuJoCo lets bodies and joints go unnamed; here everything has a name, and no two have the same.
+        self.taken = {*self.names, *self.joint_names}
+        self.names = [name or self.fresh_name(f"body_{index}") for index, name in enumerate(self.names)]
+        self.joint_names = [name or self.fresh_name(f"joint_{index}") for index, name in enumerate(self.joint_names)]
+
+    def fresh_name(self, wanted: str) -> str:
+        while wanted in self.taken:
+            wanted += "_"
+        self.taken.add(wanted)
+        return wanted
 
     def describe(self) -> Description:
         root = self.find_root()
@@ -238,15 +124,15 @@ class _Reader:
         if any(self.joint_kind(joint) == "free" for joint in joints):
             base = "floating"
         elif joints:
-            top = "world"
-            parts["world"] = Part("world", np.zeros(10))
+            top = self.names[0]
+            parts[top] = Part(top, np.zeros(PARAMETER_COUNT))
         for body in bodies:
-            if body != root or top == "world":
+            if body != root or top == self.names[0]:
                 connections += self.connect(body, parts)
         frames = self.frames(bodies, connections)
         elements = self.elements()
         return Description(
-            name=self.spec.modelname or self.path.stem,
+            name=self.document.root.attributes.get("model", self.path.stem),
             parts=parts,
             connections=connections,
             root=top,
@@ -257,8 +143,9 @@ class _Reader:
                 {self.names[body]: elements[body] for body in bodies if body in elements},
                 {self.names[body]: parts[self.names[body]].parameters for body in bodies},
                 self.rewrites_inertia(),
+                describe_mjcf,
             ),
-            root_placement=pin.SE3.Identity() if top == "world" else self.body_placement(root),
+            root_placement=pin.SE3.Identity() if top == self.names[0] else self.body_placement(root),
         )
 
     def body_placement(self, body: int) -> pin.SE3:
@@ -335,7 +222,7 @@ class _Reader:
         parent = self.names[int(model.body_parentid[body])]
         joints = self.joints_of(body)
         if not joints:
-            return [Connection(Joint(f"{name} (welded)", "fixed"), parent, name, placement)]
+            return [Connection(Joint(self.fresh_name(f"{name} (welded)"), "fixed"), parent, name, placement)]
         connections = []
         anchor = np.zeros(3)
         for number, index in enumerate(joints):
@@ -346,9 +233,9 @@ class _Reader:
             start = -float(model.qpos0[model.jnt_qposadr[index]])
             back = joint.motion(np.array([start])) if joint.kind != "ball" else pin.SE3.Identity()
             last = number == len(joints) - 1
-            child = name if last else f"{name}.{joint.name}"
+            child = name if last else self.fresh_name(f"{name}.{joint.name}")
             if not last:
-                parts[child] = Part(child, np.zeros(10))
+                parts[child] = Part(child, np.zeros(PARAMETER_COUNT))
             connections.append(
                 Connection(
                     joint,
@@ -369,7 +256,7 @@ class _Reader:
         limited = bool(model.jnt_limited[index]) and kind != "ball"
         lower, upper = (float(x) for x in model.jnt_range[index]) if limited else (-np.inf, np.inf)
         return Joint(
-            name=model.joint(index).name or f"joint_{index}",
+            name=self.joint_names[index],
             kind=kind,
             axis=np.array(model.jnt_axis[index], dtype=np.float64) if kind != "ball" else np.zeros(3),
             lower=lower,
@@ -396,15 +283,28 @@ class _Reader:
 
     def coupling(self, joint: int) -> Mimic | None:
         """Gives the equality that makes `joint` follow another, if there is one."""
-        model = self.model
-        for equality in range(model.neq):
-            coupled = int(model.eq_type[equality]) == int(self.mujoco.mjtEq.mjEQ_JOINT)
-            if coupled and model.eq_active0[equality] and int(model.eq_obj1id[equality]) == joint:
-                leader = int(model.eq_obj2id[equality])
-                name = model.joint(leader).name if leader >= 0 else ""
-                offset, multiplier = (float(x) for x in model.eq_data[equality, :2])
-                return Mimic(name, multiplier, offset)
+        model, kinds = self.model, self.mujoco.mjtEq
+        for equality in np.flatnonzero(model.eq_active0):
+            kind, first, second = (int(x[equality]) for x in (model.eq_type, model.eq_obj1id, model.eq_obj2id))
+            if kind == int(kinds.mjEQ_JOINT) and first == joint:
+                leader = self.joint_names[second] if second >= 0 else ""
+                references = [
+                    float(model.qpos0[model.jnt_qposadr[one]]) if one >= 0 else 0.0 for one in (first, second)
+                ]
+                coefficients = model.eq_data[equality, : 5 if second >= 0 else 1]
+                return Mimic(leader, tuple(float(c) for c in coefficients), *references)
+            if kind == int(kinds.mjEQ_TENDON) and any(self.tendon_pulls(one, joint) for one in (first, second)):
+                return Mimic(f"tendon {model.tendon(first).name}", (0.0, 1.0))
         return None
+
+    def tendon_pulls(self, tendon: int, joint: int) -> bool:
+        """Tells whether a tendon runs over a joint as one of its own (a fixed tendon)."""
+        if tendon < 0:
+            return False
+        first, count = int(self.model.tendon_adr[tendon]), int(self.model.tendon_num[tendon])
+        wraps = range(first, first + count)
+        kind = int(self.mujoco.mjtWrap.mjWRAP_JOINT)
+        return any(int(self.model.wrap_type[w]) == kind and int(self.model.wrap_objid[w]) == joint for w in wraps)
 
     def refuse_loops(self, bodies: set[int]) -> None:
         model, kinds = self.model, self.mujoco.mjtEq
@@ -429,10 +329,7 @@ class _Reader:
         for site in range(self.model.nsite):
             body, name = int(self.model.site_bodyid[site]), self.model.site(site).name
             if name and body in inside:
-                frames[name] = (
-                    self.names[body],
-                    _placement(self.model.site_pos[site], self.model.site_quat[site]),
-                )
+                frames[name] = (self.names[body], _placement(self.model.site_pos[site], self.model.site_quat[site]))
         return frames
 
     def elements(self) -> dict[int, Element]:
@@ -443,7 +340,7 @@ class _Reader:
             for element in world.walk()
             if element.tag == "body"
         ]
-        made = any(element.tag in _MAKERS_OF_BODIES for element in self.document.root.walk())
+        made = any(element.tag in MAKERS_OF_BODIES for element in self.document.root.walk())
         if not made and len(written) == self.model.nbody - 1:
             return {index + 1: element for index, element in enumerate(written)}
         by_name = {element.attributes["name"]: element for element in written if "name" in element.attributes}

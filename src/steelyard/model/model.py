@@ -229,7 +229,10 @@ class Model:
         Raises:
             ModelError: The shape is wrong, or a number is not finite; the message names the parameter.
         """
-        array = np.array(parameters, dtype=np.float64)
+        try:
+            array = np.array(parameters, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"the parameters of {self.name} must be an array of numbers") from error
         if array.size != len(self.links) * PARAMETER_COUNT:
             raise ModelError(
                 f"{self.name} has {len(self.links)} links with ten parameters each; "

@@ -24,15 +24,18 @@ def resolve_uri(uri: str, *, beside: Path | None = None, packages: Sequence[Path
         beside: The file that holds the URI: relative paths start there, and packages are sought above it.
         packages: Folders that hold packages, looked at first.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     if parts.scheme not in _SCHEMES:
-        path = Path(uri).expanduser()
+        path = as_path(uri)
         return path if path.is_absolute() or beside is None else beside.parent / path
     package, rest = unquote(parts.netloc), unquote(parts.path).lstrip("/")
     for folder in _package_folders(package, beside, packages):
-        if (folder / rest).exists():
+        if is_file(folder / rest):
             return folder / rest
     return None
 
@@ -45,17 +48,42 @@ def find_file(uri: str, *, beside: Path | None = None, packages: Sequence[Path] 
     """
     path = resolve_uri(uri, beside=beside, packages=packages)
     if path is None:
-        package = urlsplit(uri).netloc
+        package = uri.partition("://")[2].partition("/")[0]
         remedy = (
             "install the example robots with: pip install 'steelyard[robots]'"
             if package == "example-robot-data"
             else "add the folder that holds it to ROS_PACKAGE_PATH"
         )
         raise ModelError(f"{uri}: no package {package!r} with this file is found; {remedy}", names=[package])
-    if not path.is_file():
-        what = "a folder, not a file; name the file in it" if path.is_dir() else "there is no such file; check the path"
+    if not is_file(path):
+        folder = is_folder(path)
+        what = "a folder, not a file; name the file in it" if folder else "there is no such file; check the path"
         raise ModelError(what, path=path)
     return path
+
+
+def as_path(text: str | Path) -> Path:
+    """Gives a path, with ``~`` for the home folder; a user that is unknown stays as written."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
+def is_file(path: Path) -> bool:
+    """Tells whether there is such a file; False also where the name is too long or the folder closed."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tells whether there is such a folder; see `is_file`."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _package_folders(package: str, beside: Path | None, packages: Sequence[Path]) -> Iterator[Path]:

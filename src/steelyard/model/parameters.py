@@ -43,11 +43,11 @@ def as_parameters(parameters: Any) -> FloatArray:
     """Gives `parameters` as a float array whose last axis is the ten parameters.
 
     Raises:
-        ValueError: The last axis is not of length ten.
+        ConsistencyError: The last axis is not of length ten.
     """
     array = np.asarray(parameters, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != PARAMETER_COUNT:
-        raise ValueError(f"the last axis must hold the ten parameters of a link; the shape is {array.shape}")
+        raise ConsistencyError(f"the last axis must hold the ten parameters of a link; the shape is {array.shape}")
     return array
 
 
@@ -86,9 +86,9 @@ def from_mass_com_inertia(mass: Any, com: Any, inertia_at_com: Any) -> FloatArra
     Returns:
         Parameters, shape (..., 10).
     """
-    mass_, com_, inertia_ = (np.asarray(x, dtype=np.float64) for x in (mass, com, inertia_at_com))
-    first_moment = mass_[..., None] * com_
-    return _join(mass_, first_moment, inertia_ + _point_mass_inertia(first_moment, com_))
+    masses, places, tensors = (np.asarray(x, dtype=np.float64) for x in (mass, com, inertia_at_com))
+    first_moment = masses[..., None] * places
+    return _join(masses, first_moment, tensors + _point_mass_inertia(first_moment, places))
 
 
 def to_mass_com_inertia(parameters: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -171,8 +171,7 @@ def to_log_cholesky(parameters: Any) -> FloatArray:
         smallest = np.atleast_1d(np.linalg.eigvalsh(pseudo)[..., 0]).ravel()
         rows = np.flatnonzero(smallest <= 0.0).tolist()
         raise ConsistencyError(
-            "log-Cholesky needs physically possible bodies; project them first (project_to_interior)",
-            rows=rows,
+            "log-Cholesky needs physically possible bodies; project them first (project_to_interior)", rows=rows
         ) from error
     scale = factor[..., 3, 3]
     factor = factor / scale[..., None, None]
@@ -197,16 +196,13 @@ def change_frame(parameters: Any, rotation: Any, translation: Any) -> FloatArray
         translation: Shape (..., 3), m.
     """
     array = as_parameters(parameters)
-    rotation_, translation_ = (
-        np.asarray(rotation, dtype=np.float64),
-        np.asarray(translation, dtype=np.float64),
-    )
+    turn, shift = (np.asarray(rotation, dtype=np.float64), np.asarray(translation, dtype=np.float64))
     mass = array[..., 0]
-    turned = np.einsum("...ij,...j->...i", rotation_, array[..., 1:4])
-    tensor = rotation_ @ rotational_inertia_at_origin(array) @ np.swapaxes(rotation_, -1, -2)
-    first_moment = turned + mass[..., None] * translation_
-    tensor = tensor + _point_mass_inertia(turned, 2.0 * translation_)
-    tensor = tensor + mass[..., None, None] * _point_mass_inertia(translation_, translation_)
+    turned = np.einsum("...ij,...j->...i", turn, array[..., 1:4])
+    tensor = turn @ rotational_inertia_at_origin(array) @ np.swapaxes(turn, -1, -2)
+    first_moment = turned + mass[..., None] * shift
+    tensor = tensor + _point_mass_inertia(turned, 2.0 * shift)
+    tensor = tensor + mass[..., None, None] * _point_mass_inertia(shift, shift)
     return _join(mass, first_moment, tensor)
 
 

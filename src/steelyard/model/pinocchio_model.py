@@ -24,7 +24,6 @@ def build_pinocchio(model: Model) -> pin.Model:
     """
     built = pin.Model()
     built.name = model.name
-    built.gravity.linear = np.array([0.0, 0.0, -9.81])
     joint_of: list[int] = []
     placement_of: list[pin.SE3] = []
     for body in model.bodies:
@@ -41,9 +40,7 @@ def build_pinocchio(model: Model) -> pin.Model:
     for name, frame in model.frames.items():
         kind = pin.FrameType.BODY if name in model.description.parts else pin.FrameType.OP_FRAME
         joint, placement = joint_of[frame.body], placement_of[frame.body] * frame.placement
-        # Pinocchio names its joints as frames already; those are the same frames.
-        if not built.existFrame(name, kind):
-            built.addFrame(pin.Frame(name, joint, placement, kind), False)
+        built.addFrame(pin.Frame(name, joint, placement, kind), False)
     return built
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
 
 
 def relative_reference(reference: str, old_file: Path, new_file: Path) -> str | None:
@@ -12,7 +11,7 @@ def relative_reference(reference: str, old_file: Path, new_file: Path) -> str | 
 
     Only relative paths change, and only when the folder does.
     """
-    if urlsplit(reference).scheme or PurePosixPath(reference).is_absolute():
+    if "://" in reference or PurePosixPath(reference).is_absolute():
         return None
     old_folder, new_folder = old_file.resolve().parent, new_file.resolve().parent
     if old_folder == new_folder:

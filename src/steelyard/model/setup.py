@@ -17,6 +17,7 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.names import did_you_mean
+from steelyard.model.packages import as_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,8 +137,8 @@ def read_setup(source: str | Path) -> Setup:
     if str(source) in ready_setups():
         path = Path(str(resources.files("steelyard.setups") / f"{source}.toml"))
     else:
-        path = Path(source).expanduser()
-        if path.suffix != ".toml":
+        path = as_path(source)
+        if path.suffix.lower() != ".toml":
             raise ModelError(
                 f"there is no ready setup {str(source)!r}{did_you_mean(str(source), ready_setups())}; "
                 "a setup of your own ends in .toml",
@@ -209,8 +210,7 @@ def _wrench_sensor(table: _Table) -> WrenchSensor:
         frame=table.text("frame"),
         at=cast("Literal['ground', 'joint']", table.choice("at", ("ground", "joint"), "ground")),
         sign=cast(
-            "Literal['on_robot', 'on_environment']",
-            table.choice("sign", ("on_robot", "on_environment"), "on_robot"),
+            "Literal['on_robot', 'on_environment']", table.choice("sign", ("on_robot", "on_environment"), "on_robot")
         ),
         axes=tuple(axis for axis in WRENCH_AXES if axis in axes),
     )
@@ -265,7 +265,8 @@ class _Table:
 
     def table(self, key: str) -> _Table:
         self.asked.append(key)
-        return _Table(self.contents.get(key, {}), f"[{key}]", self.path)
+        outer = self.where.strip("[]") + "." if self.where.startswith("[") else ""
+        return _Table(self.contents.get(key, {}), f"[{outer}{key}]", self.path)
 
     def tables(self, key: str) -> list[_Table]:
         self.asked.append(key)
@@ -279,8 +280,10 @@ class _Table:
         if key in self.contents:
             return self.contents[key]
         if usual is ...:
-            near = [given for given in self.contents if given not in self.asked]
-            raise self.error(f"{key!r} is missing; write {what}{did_you_mean(key, near) if near else ''}", key)
+            near = [given for given in self.contents if given not in self.asked and did_you_mean(key, [given])]
+            raise self.error(
+                f"{key!r} is missing; write {what}" + "".join(f" (you wrote {x!r})" for x in near[:1]), key
+            )
         return usual
 
     def text(self, key: str, usual: Any = ...) -> Any:
@@ -293,7 +296,7 @@ class _Table:
         value = self.value(key, usual, "a list of names")
         if value == "all":
             return ("*",)
-        if isinstance(value, str) or not all(isinstance(entry, str) for entry in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
             raise self.error(f'{key!r} is {value!r}; write a list of names, or "all"', key)
         return tuple(value)
 
@@ -303,11 +306,15 @@ class _Table:
             raise self.error(f"{key!r} is {value!r}; write {' or '.join(map(repr, choices))}", key)
         return cast("str | None", value)
 
-    def number(self, key: str, usual: Any = ...) -> float:
-        value = self.value(key, usual, "a number")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.error(f"{key!r} is {value!r}; write a number", key)
-        return float(value)
+    def number(self, key: str) -> float:
+        value = self.value(key, ..., "a number")
+        try:
+            number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.error(f"{key!r} is {str(value)[:40]!r}; write a number", key)
+        return number
 
     def position(self, key: str) -> float | tuple[float, ...]:
         if isinstance(self.contents[key], list):
@@ -318,7 +325,8 @@ class _Table:
     def array(self, key: str, shape: tuple[int, ...], what: str) -> FloatArray:
         value = self.value(key, ..., what)
         try:
-            array = np.asarray(value, dtype=np.float64)
+            as_written = np.asarray(value)
+            array = as_written.astype(np.float64) if as_written.dtype.kind in "if" else np.empty(0)
         except (ValueError, TypeError):
             array = np.empty(0)
         fits = array.ndim == len(shape) and all(

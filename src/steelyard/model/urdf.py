@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
@@ -11,20 +10,11 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import ModelError
-from steelyard.model.description import (
-    Connection,
-    Description,
-    Geometry,
-    Joint,
-    JointKind,
-    Mimic,
-    Part,
-    find_root,
-)
+from steelyard.model.description import Connection, Description, Geometry, Joint, JointKind, Mimic, Part, find_root
 from steelyard.model.names import did_you_mean
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, from_mass_com_inertia, to_mass_com_inertia
 from steelyard.model.relocation import relative_reference
-from steelyard.model.xml_document import Edit, Element, XmlDocument, parse_xml
+from steelyard.model.xml_document import Edit, Element, XmlDocument, parse_xml, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,8 +59,8 @@ class UrdfFile:
 
     @property
     def sha256(self) -> str:
-        """Hash of the file."""
-        return hashlib.sha256(self.document.encoded()).hexdigest()
+        """Hash of the text."""
+        return self.document.sha256
 
     def describe(self, content: bytes, path: Path) -> Description:
         """Reads the bytes of a URDF as if they stood at `path`."""
@@ -101,14 +91,14 @@ class UrdfFile:
             mass, com, tensor = to_mass_com_inertia(parameters)
         axes = _placement(self.document.path, origin).rotation
         tensor = axes.T @ tensor @ axes
-        place = " ".join(_written(x) for x in com)
+        place = written(com)
         moments = {
-            key: _written(tensor[row, column])
+            key: written([tensor[row, column]])
             for row, keys in enumerate(_TENSOR)
             for column, key in enumerate(keys)
             if column >= row
         }
-        edits = self.document.set_attributes(cast("Element", inertial.find("mass")), {"value": _written(float(mass))})
+        edits = self.document.set_attributes(cast("Element", inertial.find("mass")), {"value": written([float(mass)])})
         edits += self.document.set_attributes(cast("Element", inertial.find("inertia")), moments)
         if origin is None:
             edits.append(self.document.insert_first(inertial, f'<origin xyz="{place}" rpy="0 0 0"/>'))
@@ -141,8 +131,7 @@ class _Reader:
         macro = next((element for element in root.walk() if element.tag.startswith("xacro:")), None)
         if macro is not None:
             raise self.error(
-                f"<{macro.tag}> makes this a xacro file; expand it first: xacro robot.xacro > robot.urdf",
-                macro,
+                f"<{macro.tag}> makes this a xacro file; expand it first: xacro robot.xacro > robot.urdf", macro
             )
         parts: dict[str, Part] = {}
         for element in root.find_all("link"):
@@ -152,18 +141,7 @@ class _Reader:
             parts[part.name] = part
         if not parts:
             raise self.error("the model has no links", root)
-        connections: list[Connection] = []
-        seen: set[str] = set()
-        for element in root.find_all("joint"):
-            connection = self.connection(element, parts)
-            if connection.joint.name in seen:
-                raise self.error(
-                    f"the joint {connection.joint.name!r} is defined twice; rename one of them",
-                    element,
-                    connection.joint.name,
-                )
-            seen.add(connection.joint.name)
-            connections.append(connection)
+        connections = [self.connection(element, parts) for element in root.find_all("joint")]
         connections.sort(key=lambda connection: connection.joint.name)
         top = find_root(parts, connections, self.path)
         hanging = self.hanging_joint(parts, connections, top)
@@ -180,6 +158,7 @@ class _Reader:
             frames=frames,
             base=None if hanging is None else "floating",
             file=UrdfFile(self.document),
+            root_placement=pin.SE3.Identity() if hanging is None else hanging.placement,
         )
 
     def hanging_joint(self, parts: Mapping[str, Part], connections: list[Connection], root: str) -> Connection | None:
@@ -288,13 +267,11 @@ class _Reader:
         limits = {"lower": -np.inf, "upper": np.inf, "effort": np.inf, "velocity": np.inf}
         limit = element.find("limit")
         if limit is not None:
+            # urdfdom reads a bound that a <limit> leaves out as zero, and so do Pinocchio and ROS.
+            limits["lower"] = limits["upper"] = 0.0
             for key in limits:
                 if key in limit.attributes:
                     limits[key] = self.number(limit, key, f"the {key} limit of joint {name!r}", finite=False)
-            if kind in ("revolute", "prismatic"):
-                # urdfdom reads a bound that a <limit> leaves out as zero, and so do Pinocchio and ROS.
-                limits["lower"] = 0.0 if np.isinf(limits["lower"]) else limits["lower"]
-                limits["upper"] = 0.0 if np.isinf(limits["upper"]) else limits["upper"]
         if kind == "continuous":
             limits["lower"], limits["upper"] = -np.inf, np.inf
         dynamics = element.find("dynamics")
@@ -315,7 +292,8 @@ class _Reader:
             else usual
             for key, usual in (("multiplier", 1.0), ("offset", 0.0))
         }
-        return Mimic(self.text(mimic, "joint", f"the mimic of joint {name!r}"), **values)
+        coefficients = (values["offset"], values["multiplier"])
+        return Mimic(self.text(mimic, "joint", f"the mimic of joint {name!r}"), coefficients)
 
     def text(self, element: Element, key: str, what: str) -> str:
         value = element.attributes.get(key)
@@ -333,14 +311,13 @@ class _Reader:
 def _number(path: Path, element: Element, key: str, what: str, *, finite: bool = True) -> float:
     text = element.attributes.get(key)
     try:
-        value = float(text) if text is not None else math.nan
+        # Python takes 1_000 for a number; no other reader of model files does.
+        value = float(text) if text is not None and "_" not in text else math.nan
     except ValueError:
         value = math.nan
     if math.isnan(value) or (finite and math.isinf(value)):
         raise ModelError(
-            f"{what} is {'missing' if text is None else repr(text)}; write a number",
-            path=path,
-            line=element.line,
+            f"{what} is {'missing' if text is None else repr(text)}; write a number", path=path, line=element.line
         )
     return value
 
@@ -348,14 +325,12 @@ def _number(path: Path, element: Element, key: str, what: str, *, finite: bool =
 def _vector(path: Path, element: Element, key: str) -> tuple[float, float, float]:
     words = element.attributes.get(key, "").split()
     try:
-        values = [float(word) for word in words]
+        values = [float(word) for word in words if "_" not in word]
     except ValueError:
         values = []
     if len(values) != 3 or not all(math.isfinite(value) for value in values):
         raise ModelError(
-            f"{key!r} of <{element.tag}> is {' '.join(words)!r}; write three numbers",
-            path=path,
-            line=element.line,
+            f"{key!r} of <{element.tag}> is {' '.join(words)!r}; write three numbers", path=path, line=element.line
         )
     return (values[0], values[1], values[2])
 
@@ -366,8 +341,3 @@ def _placement(path: Path, origin: Element | None) -> pin.SE3:
     translation = _vector(path, origin, "xyz") if "xyz" in origin.attributes else (0.0, 0.0, 0.0)
     angles = _vector(path, origin, "rpy") if "rpy" in origin.attributes else (0.0, 0.0, 0.0)
     return pin.SE3(pin.rpy.rpyToMatrix(*angles), np.array(translation))
-
-
-def _written(value: float) -> str:
-    """Gives the shortest text that reads back as the same number."""
-    return repr(float(value))

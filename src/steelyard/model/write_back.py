@@ -9,21 +9,28 @@ anything.
 
 from __future__ import annotations
 
-import os
-import tempfile
+import secrets
+import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.consistency import NOMINAL_LENGTH, is_possible
+from steelyard.model.consistency import (
+    from_scaled_pseudo_inertia,
+    is_possible,
+    project_to_interior,
+    scaled_pseudo_inertia,
+)
 from steelyard.model.loading import build_model
 from steelyard.model.names import in_words
-from steelyard.model.parameters import FloatArray, change_frame, from_pseudo_inertia, to_pseudo_inertia
+from steelyard.model.packages import as_path, is_folder
+from steelyard.model.parameters import FloatArray, change_frame
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from steelyard.model.lumping import Body, Member
     from steelyard.model.model import Model
 
@@ -57,7 +64,7 @@ def write_model(model: Model, path: str | Path) -> WrittenModel:
     Raises:
         ModelError: A link has a mass that no file can hold, the ending is another format's, or the folder is missing.
     """
-    target = Path(path).expanduser()
+    target = as_path(path)
     _refuse_other_format(model, target)
     changes, notes = plan_changes(model)
     content, remarks = model.description.file.with_parameters(changes, target)
@@ -74,7 +81,7 @@ def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
         body, wanted = model.bodies[index], model.parameters[row]
         if np.array_equal(wanted, body.lumped_parameters):
             continue
-        if wanted[0] < 0.0 or (wanted[0] == 0.0 and np.any(wanted)):
+        if wanted[0] <= 0.0:
             raise ModelError(
                 f"link {body.name!r} has the mass {wanted[0]:g} kg, which no model file can hold; identify with a "
                 "method that keeps masses positive, or project the parameters first (project_to_interior)",
@@ -96,41 +103,36 @@ def _divide(body: Body, wanted: FloatArray) -> tuple[list[tuple[Member, FloatArr
     carrier = max(massive, key=lambda member: float(member.part.parameters[0]))
     rest = [member for member in massive if member is not carrier]
     remainder = wanted - sum((member.parameters_in_body for member in rest), np.zeros_like(wanted))
-    if not rest or is_possible(remainder) or not is_possible(wanted):
+    if not rest or is_possible(remainder) or (remainder[0] > 0.0 and not is_possible(wanted)):
         return [(carrier, remainder)], []
     names = [member.part.name for member in rest]
     trouble = (
         f"link {body.name!r}: with {in_words(names)} as they are, nothing possible is left for {carrier.part.name!r}; "
     )
-    if any(member.locked for member in massive) and is_possible(body.lumped_parameters):
-        return _stretch(body, massive, carrier, wanted), [trouble + "each takes its share of the change"]
+    if any(member.locked for member in massive) and is_possible(wanted):
+        return _stretch(massive, carrier, wanted), [trouble + "each takes its share of the change"]
     merged = [(carrier, wanted), *((member, np.zeros_like(wanted)) for member in rest)]
     return merged, [trouble + "their mass is merged into it"]
 
 
-def _stretch(body: Body, massive: list[Member], carrier: Member, wanted: FloatArray) -> list[tuple[Member, FloatArray]]:
+def _stretch(massive: list[Member], carrier: Member, wanted: FloatArray) -> list[tuple[Member, FloatArray]]:
     """Changes every part alike: ``P' = A P Aᵀ`` with the one positive ``A`` that takes the body to what is wanted.
 
-    Each part stays possible, and they add up to the whole.
+    Each part stays possible (or becomes so: impossible ones are projected first), and they add up to the whole.
     """
-    scale = np.array([1.0 / NOMINAL_LENGTH] * 3 + [1.0])
-    scales = np.outer(scale, scale)
-    root = _square_root(to_pseudo_inertia(body.lumped_parameters) * scales)
+    parts = scaled_pseudo_inertia(project_to_interior([member.parameters_in_body for member in massive]))
+    root = _square_root(parts.sum(axis=0))
     inverse = np.linalg.inv(root)
-    stretch = inverse @ _square_root(root @ (to_pseudo_inertia(wanted) * scales) @ root) @ inverse
-    shares = {
-        member.part.name: from_pseudo_inertia(
-            stretch @ (to_pseudo_inertia(member.parameters_in_body) * scales) @ stretch.T / scales
-        )
-        for member in massive
-    }
+    stretch = inverse @ _square_root(root @ scaled_pseudo_inertia(wanted) @ root) @ inverse
+    stretched = from_scaled_pseudo_inertia(stretch @ parts @ stretch.T)
+    shares = {member.part.name: share for member, share in zip(massive, stretched, strict=True)}
     shares[carrier.part.name] += wanted - sum(shares.values(), np.zeros_like(wanted))
     return [(member, shares[member.part.name]) for member in massive]
 
 
 def _square_root(positive: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(positive)
-    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _refuse_other_format(model: Model, target: Path) -> None:
@@ -142,14 +144,19 @@ def _refuse_other_format(model: Model, target: Path) -> None:
             f"{' or '.join(endings)}, not {target.suffix or 'nothing'!r}",
             path=target,
         )
-    if not target.parent.is_dir():
+    if not is_folder(target.parent):
         raise ModelError("the folder does not exist; make it first", path=target)
+    if is_folder(target):
+        raise ModelError("this is a folder; name a file in it", path=target)
 
 
 def _read_again(model: Model, content: bytes, target: Path) -> None:
     """Checks that the bytes mean the parameters that they were made from."""
-    description = model.description.file.describe(content, target)
-    again = build_model(description, model.setup, base=model.base, locks=model.locks)
+    try:
+        description = model.description.file.describe(content, target)
+        again = build_model(description, model.setup, base=model.base, locks=model.locks)
+    except ModelError as error:
+        raise ModelError(f"nothing was written, because the result could not be read again: {error}") from error
     if again.links != model.links:
         raise ModelError("read again, the written model has other links; it was not written", path=target)
     wrong = [
@@ -183,18 +190,17 @@ def round_trip_error(wanted: FloatArray, found: FloatArray) -> float:
 
 
 def _replace(target: Path, content: bytes) -> None:
-    """Writes a file completely, or leaves what was there."""
+    """Writes a file completely, or leaves what was there; a link keeps leading to the file, a file keeps its mode."""
+    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        target = target.resolve()
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        temporary.write_bytes(content)
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
     except OSError as error:
-        raise ModelError(f"the folder cannot be written to ({error.strerror})", path=target) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        raise ModelError(f"the file cannot be written ({error.strerror})", path=target) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ parser is expat without entities: a file that declares any is refused, which end
 from __future__ import annotations
 
 import codecs
+import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 _ATTRIBUTE = re.compile(rb"""\s+([^\s=/>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _DECLARED_ENCODING = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DEEPEST = 512
 
 
@@ -86,23 +83,26 @@ class XmlDocument:
         path: Where it was read from, or will be written to.
         content: The text, UTF-8, without byte order mark.
         encoding: The encoding of the file.
+        mark: Its byte order mark, if it has one.
         root: The outermost element.
     """
 
     path: Path
     content: bytes
     encoding: str
+    mark: bytes
     root: Element
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the text."""
+        return hashlib.sha256(self.content).hexdigest()
 
     def encoded(self) -> bytes:
         """Gives the document as it goes into a file, in the encoding that it came in."""
         if self.encoding == "utf-8":
-            return self.content
-        return self.content.decode("utf-8").encode(self.encoding)
-
-    def source(self, element: Element) -> bytes:
-        """Gives the text of an element, from its first ``<`` to its last ``>``."""
-        return self.content[element.start : element.end]
+            return self.mark + self.content
+        return self.mark + self.content.decode("utf-8").encode(self.encoding, errors="xmlcharrefreplace")
 
     def inner(self, element: Element) -> bytes:
         """Gives the text between an element's tags; empty for ``<tag/>``."""
@@ -138,14 +138,13 @@ class XmlDocument:
         return edits
 
     def insert_first(self, parent: Element, text: str) -> Edit:
-        """Gives the edit that puts `text` (lines indented from zero) before the first child of `parent`."""
+        """Gives the edit that puts `text`, one line, before the first child of `parent`, indented like it."""
         newline = b"\r\n" if b"\r\n" in self.content[:4096] else b"\n"
         outer = self.indentation(parent)
         step = outer + b"  "
         if parent.children and self.indentation(parent.children[0]):
             step = self.indentation(parent.children[0])
-        unit = step[len(outer) :] or b"  "
-        block = b"".join(newline + step + _reindented(line, unit) for line in text.splitlines())
+        block = newline + step + text.encode()
         if parent.closed:
             opened = self.content[parent.start : parent.content_start].rstrip(b"/> \t\r\n")
             replacement = opened + b">" + block + newline + outer + f"</{parent.tag}>".encode()
@@ -171,7 +170,7 @@ class XmlDocument:
                 raise ValueError("two edits of one document overlap")
             content = content[: edit.start] + edit.replacement + content[edit.end :]
             limit = edit.start
-        return XmlDocument(path, content, self.encoding, _parse_elements(path, content))
+        return XmlDocument(path, content, self.encoding, self.mark, _parse_elements(path, content))
 
 
 def parse_xml(path: Path, raw: bytes) -> XmlDocument:
@@ -180,22 +179,21 @@ def parse_xml(path: Path, raw: bytes) -> XmlDocument:
     Raises:
         ModelError: It is not well-formed, is in an unknown encoding, or declares entities.
     """
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), None)
-    if encoding is None:
+    mark, encoding = next(((mark, name) for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), (b"", ""))
+    if not encoding:
         declared = _DECLARED_ENCODING.match(raw.lstrip()[:200])
         encoding = "utf-8" if declared is None else declared.group(1).decode("ascii")
     try:
         encoding = codecs.lookup(encoding).name
-        text = raw.decode(encoding)
+        content = raw[len(mark) :].decode(encoding).encode("utf-8")
     except LookupError as error:
         raise ModelError(f"the encoding {encoding!r} is unknown; save the file as UTF-8", path=path) from error
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        where = f"byte {error.start}" if isinstance(error, UnicodeDecodeError) else "something"
         raise ModelError(
-            f"byte {error.start} is not {encoding} text; save the file as UTF-8, or declare its encoding",
-            path=path,
+            f"{where} is not {encoding} text; save the file as UTF-8, or declare its encoding", path=path
         ) from error
-    content = text.encode("utf-8")
-    return XmlDocument(path, content, encoding, _parse_elements(path, content))
+    return XmlDocument(path, content, encoding, mark, _parse_elements(path, content))
 
 
 def read_xml(path: Path) -> XmlDocument:
@@ -246,9 +244,19 @@ def _parse_elements(path: Path, content: bytes) -> Element:
             line=parser.CurrentLineNumber,
         )
 
+    def refuse_outside_type(_name: str, system: str | None, public: str | None, _internal: int) -> None:
+        if system or public:
+            raise ModelError(
+                f"the file refers to a document type elsewhere ({system or public}); Steelyard reads none: remove the "
+                "<!DOCTYPE>",
+                path=path,
+                line=parser.CurrentLineNumber,
+            )
+
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.EntityDeclHandler = refuse_entity
+    parser.StartDoctypeDeclHandler = refuse_outside_type
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
@@ -260,7 +268,6 @@ def _parse_elements(path: Path, content: bytes) -> Element:
     return roots[0]
 
 
-def _reindented(line: str, unit: bytes) -> bytes:
-    stripped = line.lstrip(" ")
-    depth = (len(line) - len(stripped)) // 2
-    return unit * depth + stripped.encode()
+def written(values: Iterable[float]) -> str:
+    """Gives the shortest texts that read back as the same numbers, with spaces between."""
+    return " ".join(repr(float(value)) for value in values)

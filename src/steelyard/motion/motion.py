@@ -93,8 +93,8 @@ class Motion:
         """Checks that the motion fits a model.
 
         Raises:
-            MotionError: An array has the wrong shape or a number that is not finite, or a name is unknown; the message says
-                which sample and which channel.
+            MotionError: An array has the wrong shape or a number that is not finite, or a name is unknown; the message
+                says which sample and which channel.
         """
         count = len(self)
         if count == 0:
@@ -119,13 +119,13 @@ class Motion:
         for name, values in self.torques.items():
             size = model.joint(name).velocity_size
             shapes[f"torque of {name}"] = (values, () if size == 1 else (size,))
-        for name, values in self.contacts.items():
+        for name, touching in self.contacts.items():
             soles = [sole.name for sole in model.setup.soles]
             if name not in soles:
                 raise MotionError(f"{model.name} has no sole {name!r}{did_you_mean(name, soles)}", channel=name)
-            if np.shape(values) != (count,):
+            if np.shape(touching) != (count,):
                 raise MotionError(
-                    f"contacts of {name!r} have the shape {np.shape(values)}, not ({count},)", channel=name
+                    f"contacts of {name!r} have the shape {np.shape(touching)}, not ({count},)", channel=name
                 )
         for name, (values, shape) in shapes.items():
             if np.shape(values) != (count, *shape):
@@ -137,8 +137,8 @@ class Motion:
             if not finite.all():
                 sample = int(np.flatnonzero(~finite)[0])
                 raise MotionError(
-                    f"{name} is not finite at sample {sample} (t = {self.time[sample]:.4g} s); mask or drop such samples "
-                    "before gathering",
+                    f"{name} is not finite at sample {sample} (t = {self.time[sample]:.4g} s); mask or drop such "
+                    "samples before gathering",
                     channel=name,
                     sample=sample,
                 )

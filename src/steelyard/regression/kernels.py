@@ -7,8 +7,8 @@ With ``B = [α]× + [ω]×[ω]×``, ``R`` the link's rotation and ``p`` its orig
 
     f = a m + B R h,        n = p × f − a × R h + R K(Rᵀω, Rᵀα) I
 
-where ``K I = I α + ω × I ω`` in the link's axes. The wrench is linear in ``(m, h, I)``: its coefficients are a 6 × 10 block,
-and every row of every regressor here is made of such blocks. This is [yamane2011] (6)-(9) with the unit vectors done by hand.
+where ``K I = I α + ω × I ω`` in the link's axes. The wrench is linear in ``(m, h, I)``: its coefficients are a 6 × 10
+block, and every row of every regressor here is made of such blocks. This is [yamane2011] (6)-(9), in closed form.
 """
 
 from __future__ import annotations
@@ -424,7 +424,7 @@ def required_forces(tree, walk, plan, motion, parameters, out):
 
 @njit(cache=True, nogil=True)
 def static_rows(tree, walk, link_bodies, q, out):
-    """Fills the coefficients of ``M p_CoM`` in base axes, [baelemans2013] (1)-(5); `out` has shape (n, 3, n_links, 10)."""
+    """Fills the coefficients of ``M p_CoM`` in base axes, [baelemans2013] (1)-(5); `out`: (n, 3, n_links, 10)."""
     state = new_states(tree.kinds.shape[0])
     still = np.zeros(3)
     at_rest = np.zeros(max(1, tree.v_size))
@@ -501,12 +501,12 @@ def reduce_rows(rows, noise, unknown, present, kept):
     """Whitens each sample's rows, and then projects unknown forces out, in place.
 
     ``rows`` of a sample become ``N L⁻¹ rows`` with ``L Lᵀ`` the covariance of the right-hand side's noise and ``N`` an
-    orthonormal basis of the null space of ``(L⁻¹ H_u)ᵀ`` [yamane2011] (14)-(16), by Householder reflections. Rows that are
-    used up are zero; `kept` counts the others.
+    orthonormal basis of the null space of ``(L⁻¹ H_u)ᵀ`` [yamane2011] (14)-(16), by Householder reflections. Rows that
+    are used up are zero; `kept` counts the others.
 
     Args:
         rows: ``[Y | f]``, shape (n_samples, n_rows, n_columns).
-        noise: Square-root columns of the noise, ``C = noise noiseᵀ``, shape (n_samples, n_rows, n_noise); no columns: none.
+        noise: Root of the noise, ``C = noise noiseᵀ``, shape (n_samples, n_rows, n_noise); without columns, none.
         unknown: ``H_uᵀ``, shape (n_samples, n_rows, n_unknown).
         present: Which unknown forces are there, shape (n_samples, n_unknown).
         kept: Number of rows left, shape (n_samples,), written to.

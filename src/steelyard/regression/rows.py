@@ -93,8 +93,9 @@ def all_columns(model: Model) -> np.ndarray[Any, np.dtype[np.int64]]:
 def base_rows(model: Model, motion: Motion) -> FloatArray:
     """Gives ``Y_B``: the wrench that the motion asks for at its base link, per unit of each parameter.
 
-    ``Y_B φ`` is the sum of all external wrenches, force first, about the origin and in the axes of the base link. It needs
-    the base link's angular velocity, angular acceleration and proper acceleration, and nothing of its place in the world.
+    ``Y_B φ`` is the sum of all external wrenches, force first, about the origin and in the axes of the base link. It
+    needs the base link's angular velocity, angular acceleration and proper acceleration, and nothing of its place in
+    the world.
 
     Returns:
         Shape (n_samples, 6, 10 n_links).

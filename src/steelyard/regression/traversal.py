@@ -41,11 +41,11 @@ def traverse(model: Model, base: int) -> Traversal:
             neighbours[child].append((body.parent, child, True))
     steps = [(base, -1, -1, False)]
     seen = {base}
-    for body, _, _, _ in steps:
-        for other, crossed, upward in neighbours[body]:
+    for here, _, _, _ in steps:
+        for other, crossed, upward in neighbours[here]:
             if other not in seen:
                 seen.add(other)
-                steps.append((other, body, crossed, upward))
+                steps.append((other, here, crossed, upward))
     order, source, crossed_bodies, upward_steps = zip(*steps, strict=True)
     return Traversal(
         base,
@@ -57,7 +57,7 @@ def traverse(model: Model, base: int) -> Traversal:
 
 
 def subtree_mask(model: Model) -> NDArray[np.bool_]:
-    """Gives which bodies hang on which: entry (i, j) tells whether body j is body i or below it, in the model's tree."""
+    """Gives which bodies hang on which: entry (i, j) tells whether body j is body i or below it."""
     count = len(model.bodies)
     mask = np.eye(count, dtype=np.bool_)
     for child in range(count - 1, 0, -1):
