@@ -1,1 +1,6 @@
-"""From motion to a small triangular factor."""
+"""From motion to a small triangular factor: regressor rows, force sensing, and Evidence."""
+
+from steelyard.regression.evidence import Evidence, EvidenceKey, load_evidence
+from steelyard.regression.gathering import DEFAULT_NOISE, gather_evidence
+
+__all__ = ["DEFAULT_NOISE", "Evidence", "EvidenceKey", "gather_evidence", "load_evidence"]

@@ -65,6 +65,8 @@ class MotionArrays(NamedTuple):
     """Joint motion, and the base link's: angular velocity, angular acceleration, proper acceleration."""
 
     q: FloatArray
+    cosines: FloatArray
+    sines: FloatArray
     v: FloatArray
     a: FloatArray
     rate: FloatArray
@@ -87,262 +89,281 @@ class SourceArrays(NamedTuple):
     reacts_on: IntArray
 
 
-class BodyStates(NamedTuple):
-    """Every body's motion, in base axes."""
-
-    rotation: FloatArray
-    origin: FloatArray
-    rate: FloatArray
-    turn: FloatArray
-    pull: FloatArray
-
+# The motion of a body, in base axes, as one flat row: views of small arrays cost more than the arithmetic on them.
+_ROTATION = 0  # nine entries, row by row
+_ORIGIN = 9
+_RATE = 12  # angular velocity
+_TURN = 15  # angular acceleration
+_PULL = 18  # proper acceleration of the origin
+_STATE_SIZE = 21
 
 _REVOLUTE = JOINT_CODES["revolute"]
 _CONTINUOUS = JOINT_CODES["continuous"]
 _PRISMATIC = JOINT_CODES["prismatic"]
 _BALL = JOINT_CODES["ball"]
+_FIXED = JOINT_CODES["fixed"]
 
 
-@njit(cache=True, inline="always")
-def _cross(x, y, out):
-    out[0] = x[1] * y[2] - x[2] * y[1]
-    out[1] = x[2] * y[0] - x[0] * y[2]
-    out[2] = x[0] * y[1] - x[1] * y[0]
+_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 
 
-@njit(cache=True, nogil=True)
-def new_states(count):
-    """Gives room for the motion of `count` bodies."""
-    return BodyStates(
-        np.empty((count, 3, 3)), np.empty((count, 3)), np.empty((count, 3)), np.empty((count, 3)), np.empty((count, 3))
-    )
+@_compiled
+def _quaternion_matrix(x, y, z, w):
+    """Gives the rotation of a quaternion as nine scalars, row by row."""
+    scale = 2.0 / (x * x + y * y + z * z + w * w)
+    return (
+        1.0 - scale * (y * y + z * z), scale * (x * y - z * w), scale * (x * z + y * w),
+        scale * (x * y + z * w), 1.0 - scale * (x * x + z * z), scale * (y * z - x * w),
+        scale * (x * z - y * w), scale * (y * z + x * w), 1.0 - scale * (x * x + y * y),
+    )  # fmt: skip
 
 
-@njit(cache=True)
-def _joint_rotation(kind, axis, q, start, out):
-    """Writes the rotation of a joint at its position into `out`."""
-    if kind == _BALL:
-        x, y, z, w = q[start], q[start + 1], q[start + 2], q[start + 3]
-        scale = 2.0 / (x * x + y * y + z * z + w * w)
-        out[0, 0] = 1.0 - scale * (y * y + z * z)
-        out[0, 1] = scale * (x * y - z * w)
-        out[0, 2] = scale * (x * z + y * w)
-        out[1, 0] = scale * (x * y + z * w)
-        out[1, 1] = 1.0 - scale * (x * x + z * z)
-        out[1, 2] = scale * (y * z - x * w)
-        out[2, 0] = scale * (x * z - y * w)
-        out[2, 1] = scale * (y * z + x * w)
-        out[2, 2] = 1.0 - scale * (x * x + y * y)
-        return
-    cosine = 1.0
-    sine = 0.0
-    if kind in (_REVOLUTE, _CONTINUOUS):
-        cosine = np.cos(q[start])
-        sine = np.sin(q[start])
+@_compiled
+def _axis_matrix(x, y, z, cosine, sine):
+    """Gives the rotation about a unit axis as nine scalars, row by row."""
     rest = 1.0 - cosine
-    ax, ay, az = axis[0], axis[1], axis[2]
-    out[0, 0] = cosine + rest * ax * ax
-    out[0, 1] = rest * ax * ay - sine * az
-    out[0, 2] = rest * ax * az + sine * ay
-    out[1, 0] = rest * ax * ay + sine * az
-    out[1, 1] = cosine + rest * ay * ay
-    out[1, 2] = rest * ay * az - sine * ax
-    out[2, 0] = rest * ax * az - sine * ay
-    out[2, 1] = rest * ay * az + sine * ax
-    out[2, 2] = cosine + rest * az * az
+    return (
+        cosine + rest * x * x, rest * x * y - sine * z, rest * x * z + sine * y,
+        rest * x * y + sine * z, cosine + rest * y * y, rest * y * z - sine * x,
+        rest * x * z - sine * y, rest * y * z + sine * x, cosine + rest * z * z,
+    )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def spread_motion(tree, walk, q, v, a, rate, turn, pull, state):
+@_compiled
+def spread_motion(tree, walk, motion, sample, state):
     """Spreads the base link's motion over the tree, for one sample.
 
     Args:
         tree: `TreeArrays`.
         walk: `WalkArrays`.
-        q: Joint positions, shape (n_q,).
-        v: Joint velocities, shape (n_v,).
-        a: Joint accelerations, shape (n_v,).
-        rate: Angular velocity of the base link, shape (3,).
-        turn: Its angular acceleration, shape (3,).
-        pull: Its proper acceleration, shape (3,).
-        state: `BodyStates`, written to.
+        motion: `MotionArrays`.
+        sample: Which sample.
+        state: One row of motion for each body, shape (n_bodies, 21), written to.
     """
-    joint_turn = np.empty((3, 3))
-    half = np.empty((3, 3))
-    moving = np.empty(3)
-    pushing = np.empty(3)
-    arm = np.empty(3)
-    one = np.empty(3)
-    two = np.empty(3)
-    three = np.empty(3)
-    for step in range(walk.order.shape[0]):
-        body = walk.order[step]
-        source = walk.source[step]
-        if source < 0:
-            for i in range(3):
-                state.origin[body, i] = 0.0
-                state.rate[body, i] = rate[i]
-                state.turn[body, i] = turn[i]
-                state.pull[body, i] = pull[i]
-                for j in range(3):
-                    state.rotation[body, i, j] = 1.0 if i == j else 0.0
-            continue
-        child = walk.crossed[step]
-        kind = tree.kinds[child]
-        start_q = tree.q_starts[child]
-        start_v = tree.v_starts[child]
-        axis = tree.axes[child]
-        _joint_rotation(kind, axis, q, start_q, joint_turn)
+    base = walk.order[0]
+    for i in range(9):
+        state[base, i] = 1.0 if i % 4 == 0 else 0.0
+    for i in range(3):
+        state[base, _ORIGIN + i] = 0.0
+        state[base, _RATE + i] = motion.rate[sample, i]
+        state[base, _TURN + i] = motion.turn[sample, i]
+        state[base, _PULL + i] = motion.pull[sample, i]
+    for step in range(1, walk.order.shape[0]):
+        body = np.uint64(walk.order[step])
+        source = np.uint64(walk.source[step])
+        child = np.uint64(walk.crossed[step])
         upward = walk.upward[step]
-        placed = tree.rotations[child]
-        # R_child = R_parent · placed · joint_turn, or the reverse of it.
-        if upward:
-            known = state.rotation[source]
-            for i in range(3):
-                for j in range(3):
-                    half[i, j] = (
-                        known[i, 0] * joint_turn[j, 0] + known[i, 1] * joint_turn[j, 1] + known[i, 2] * joint_turn[j, 2]
-                    )
-            for i in range(3):
-                for j in range(3):
-                    state.rotation[body, i, j] = (
-                        half[i, 0] * placed[j, 0] + half[i, 1] * placed[j, 1] + half[i, 2] * placed[j, 2]
-                    )
-            parent_turn = state.rotation[body]
-            child_turn = known
-        else:
-            known = state.rotation[source]
-            for i in range(3):
-                for j in range(3):
-                    half[i, j] = known[i, 0] * placed[0, j] + known[i, 1] * placed[1, j] + known[i, 2] * placed[2, j]
-            for i in range(3):
-                for j in range(3):
-                    state.rotation[body, i, j] = (
-                        half[i, 0] * joint_turn[0, j] + half[i, 1] * joint_turn[1, j] + half[i, 2] * joint_turn[2, j]
-                    )
-            parent_turn = known
-            child_turn = state.rotation[body]
-        shift = tree.translations[child]
-        for i in range(3):
-            arm[i] = parent_turn[i, 0] * shift[0] + parent_turn[i, 1] * shift[1] + parent_turn[i, 2] * shift[2]
-            moving[i] = 0.0
-            pushing[i] = 0.0
+        kind = tree.kinds[child]
+        x, y, z = tree.axes[child, 0], tree.axes[child, 1], tree.axes[child, 2]
+        t0, t1, t2 = tree.translations[child, 0], tree.translations[child, 1], tree.translations[child, 2]
+        g00, g01, g02 = tree.rotations[child, 0, 0], tree.rotations[child, 0, 1], tree.rotations[child, 0, 2]
+        g10, g11, g12 = tree.rotations[child, 1, 0], tree.rotations[child, 1, 1], tree.rotations[child, 1, 2]
+        g20, g21, g22 = tree.rotations[child, 2, 0], tree.rotations[child, 2, 1], tree.rotations[child, 2, 2]
+        k00, k01, k02 = state[source, 0], state[source, 1], state[source, 2]
+        k10, k11, k12 = state[source, 3], state[source, 4], state[source, 5]
+        k20, k21, k22 = state[source, 6], state[source, 7], state[source, 8]
+        slid = 0.0
+        speed = 0.0
+        push = 0.0
+        q_at = np.uint64(tree.q_starts[child])
+        v_at = np.uint64(tree.v_starts[child])
         if kind == _BALL:
-            for i in range(3):
-                for j in range(3):
-                    moving[i] += child_turn[i, j] * v[start_v + j]
-                    pushing[i] += child_turn[i, j] * a[start_v + j]
-        elif kind in (_REVOLUTE, _CONTINUOUS, _PRISMATIC):
-            for i in range(3):
-                along = child_turn[i, 0] * axis[0] + child_turn[i, 1] * axis[1] + child_turn[i, 2] * axis[2]
-                moving[i] = along * v[start_v]
-                pushing[i] = along * a[start_v]
-                if kind == _PRISMATIC:
-                    arm[i] += along * q[start_q]
-        sliding = kind == _PRISMATIC
-        # Rates of the parent first: the relation between the two is written with them.
-        sign = -1.0 if upward else 1.0
-        if upward:
-            for i in range(3):
-                state.rate[body, i] = state.rate[source, i] - (0.0 if sliding else moving[i])
-            parent_rate = state.rate[body]
+            m = _quaternion_matrix(
+                motion.q[sample, q_at],
+                motion.q[sample, q_at + np.uint64(1)],
+                motion.q[sample, q_at + np.uint64(2)],
+                motion.q[sample, q_at + np.uint64(3)],
+            )
+        elif kind == _REVOLUTE or kind == _CONTINUOUS:  # noqa: PLR1714, SIM109  (a tuple is slower here)
+            m = _axis_matrix(x, y, z, motion.cosines[sample, q_at], motion.sines[sample, q_at])
+            speed = motion.v[sample, v_at]
+            push = motion.a[sample, v_at]
         else:
-            parent_rate = state.rate[source]
-            for i in range(3):
-                state.rate[body, i] = state.rate[source, i] + (0.0 if sliding else moving[i])
-        _cross(parent_rate, moving, one)
-        for i in range(3):
-            added = 0.0 if sliding else pushing[i] + one[i]
-            state.turn[body, i] = state.turn[source, i] + sign * added
-        parent_angular = state.turn[body] if upward else state.turn[source]
-        _cross(parent_angular, arm, two)
-        _cross(parent_rate, arm, three)
-        for i in range(3):
-            moved = pushing[i] + 2.0 * one[i] if sliding else 0.0
-            state.pull[body, i] = state.pull[source, i] + sign * (two[i] + moved)
-            state.origin[body, i] = state.origin[source, i] + sign * arm[i]
-        _cross(parent_rate, three, two)
-        for i in range(3):
-            state.pull[body, i] += sign * two[i]
+            m = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+            if kind == _PRISMATIC:
+                slid = motion.q[sample, q_at]
+                speed = motion.v[sample, v_at]
+                push = motion.a[sample, v_at]
+        if upward:
+            # R_parent = R_child · jointᵀ · placementᵀ
+            h00, h01, h02 = (
+                k00 * m[0] + k01 * m[1] + k02 * m[2],
+                k00 * m[3] + k01 * m[4] + k02 * m[5],
+                k00 * m[6] + k01 * m[7] + k02 * m[8],
+            )
+            h10, h11, h12 = (
+                k10 * m[0] + k11 * m[1] + k12 * m[2],
+                k10 * m[3] + k11 * m[4] + k12 * m[5],
+                k10 * m[6] + k11 * m[7] + k12 * m[8],
+            )
+            h20, h21, h22 = (
+                k20 * m[0] + k21 * m[1] + k22 * m[2],
+                k20 * m[3] + k21 * m[4] + k22 * m[5],
+                k20 * m[6] + k21 * m[7] + k22 * m[8],
+            )
+            n00, n01, n02 = (
+                h00 * g00 + h01 * g01 + h02 * g02,
+                h00 * g10 + h01 * g11 + h02 * g12,
+                h00 * g20 + h01 * g21 + h02 * g22,
+            )
+            n10, n11, n12 = (
+                h10 * g00 + h11 * g01 + h12 * g02,
+                h10 * g10 + h11 * g11 + h12 * g12,
+                h10 * g20 + h11 * g21 + h12 * g22,
+            )
+            n20, n21, n22 = (
+                h20 * g00 + h21 * g01 + h22 * g02,
+                h20 * g10 + h21 * g11 + h22 * g12,
+                h20 * g20 + h21 * g21 + h22 * g22,
+            )
+            c00, c01, c02, c10, c11, c12, c20, c21, c22 = k00, k01, k02, k10, k11, k12, k20, k21, k22
+            r0, r1, r2 = n00 * t0 + n01 * t1 + n02 * t2, n10 * t0 + n11 * t1 + n12 * t2, n20 * t0 + n21 * t1 + n22 * t2
+        else:
+            # R_child = R_parent · placement · joint
+            h00, h01, h02 = (
+                k00 * g00 + k01 * g10 + k02 * g20,
+                k00 * g01 + k01 * g11 + k02 * g21,
+                k00 * g02 + k01 * g12 + k02 * g22,
+            )
+            h10, h11, h12 = (
+                k10 * g00 + k11 * g10 + k12 * g20,
+                k10 * g01 + k11 * g11 + k12 * g21,
+                k10 * g02 + k11 * g12 + k12 * g22,
+            )
+            h20, h21, h22 = (
+                k20 * g00 + k21 * g10 + k22 * g20,
+                k20 * g01 + k21 * g11 + k22 * g21,
+                k20 * g02 + k21 * g12 + k22 * g22,
+            )
+            n00, n01, n02 = (
+                h00 * m[0] + h01 * m[3] + h02 * m[6],
+                h00 * m[1] + h01 * m[4] + h02 * m[7],
+                h00 * m[2] + h01 * m[5] + h02 * m[8],
+            )
+            n10, n11, n12 = (
+                h10 * m[0] + h11 * m[3] + h12 * m[6],
+                h10 * m[1] + h11 * m[4] + h12 * m[7],
+                h10 * m[2] + h11 * m[5] + h12 * m[8],
+            )
+            n20, n21, n22 = (
+                h20 * m[0] + h21 * m[3] + h22 * m[6],
+                h20 * m[1] + h21 * m[4] + h22 * m[7],
+                h20 * m[2] + h21 * m[5] + h22 * m[8],
+            )
+            c00, c01, c02, c10, c11, c12, c20, c21, c22 = n00, n01, n02, n10, n11, n12, n20, n21, n22
+            r0, r1, r2 = k00 * t0 + k01 * t1 + k02 * t2, k10 * t0 + k11 * t1 + k12 * t2, k20 * t0 + k21 * t1 + k22 * t2
+        state[body, 0], state[body, 1], state[body, 2] = n00, n01, n02
+        state[body, 3], state[body, 4], state[body, 5] = n10, n11, n12
+        state[body, 6], state[body, 7], state[body, 8] = n20, n21, n22
+        # The joint's axis, and what it adds to velocity and acceleration, in base axes.
+        u0, u1, u2 = c00 * x + c01 * y + c02 * z, c10 * x + c11 * y + c12 * z, c20 * x + c21 * y + c22 * z
+        m0, m1, m2 = u0 * speed, u1 * speed, u2 * speed
+        p0, p1, p2 = u0 * push, u1 * push, u2 * push
+        if kind == _BALL:
+            s0, s1, s2 = (
+                motion.v[sample, v_at],
+                motion.v[sample, v_at + np.uint64(1)],
+                motion.v[sample, v_at + np.uint64(2)],
+            )
+            m0, m1, m2 = c00 * s0 + c01 * s1 + c02 * s2, c10 * s0 + c11 * s1 + c12 * s2, c20 * s0 + c21 * s1 + c22 * s2
+            s0, s1, s2 = (
+                motion.a[sample, v_at],
+                motion.a[sample, v_at + np.uint64(1)],
+                motion.a[sample, v_at + np.uint64(2)],
+            )
+            p0, p1, p2 = c00 * s0 + c01 * s1 + c02 * s2, c10 * s0 + c11 * s1 + c12 * s2, c20 * s0 + c21 * s1 + c22 * s2
+        r0, r1, r2 = r0 + u0 * slid, r1 + u1 * slid, r2 + u2 * slid
+        sign = -1.0 if upward else 1.0
+        slide = 1.0 if kind == _PRISMATIC else 0.0
+        spin = 1.0 - slide
+        # The relation between parent and child is written with the parent's rates.
+        w0, w1, w2 = state[source, _RATE], state[source, _RATE + 1], state[source, _RATE + 2]
+        e0, e1, e2 = w0 + sign * spin * m0, w1 + sign * spin * m1, w2 + sign * spin * m2
+        state[body, _RATE], state[body, _RATE + 1], state[body, _RATE + 2] = e0, e1, e2
+        if upward:
+            w0, w1, w2 = e0, e1, e2
+        f0, f1, f2 = w1 * m2 - w2 * m1, w2 * m0 - w0 * m2, w0 * m1 - w1 * m0
+        a0, a1, a2 = state[source, _TURN], state[source, _TURN + 1], state[source, _TURN + 2]
+        b0 = a0 + sign * spin * (p0 + f0)
+        b1 = a1 + sign * spin * (p1 + f1)
+        b2 = a2 + sign * spin * (p2 + f2)
+        state[body, _TURN], state[body, _TURN + 1], state[body, _TURN + 2] = b0, b1, b2
+        if upward:
+            a0, a1, a2 = b0, b1, b2
+        # ω × r, then α × r + ω × (ω × r), and what sliding adds.
+        x0, x1, x2 = w1 * r2 - w2 * r1, w2 * r0 - w0 * r2, w0 * r1 - w1 * r0
+        d0 = a1 * r2 - a2 * r1 + w1 * x2 - w2 * x1 + slide * (p0 + 2.0 * f0)
+        d1 = a2 * r0 - a0 * r2 + w2 * x0 - w0 * x2 + slide * (p1 + 2.0 * f1)
+        d2 = a0 * r1 - a1 * r0 + w0 * x1 - w1 * x0 + slide * (p2 + 2.0 * f2)
+        state[body, _PULL] = state[source, _PULL] + sign * d0
+        state[body, _PULL + 1] = state[source, _PULL + 1] + sign * d1
+        state[body, _PULL + 2] = state[source, _PULL + 2] + sign * d2
+        state[body, _ORIGIN] = state[source, _ORIGIN] + sign * r0
+        state[body, _ORIGIN + 1] = state[source, _ORIGIN + 1] + sign * r1
+        state[body, _ORIGIN + 2] = state[source, _ORIGIN + 2] + sign * r2
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def link_block(state, body, block):
-    """Writes the 6 × 10 coefficients of one link's wrench, in base axes about the base origin, into `block`."""
-    rotation = state.rotation[body]
-    origin = state.origin[body]
-    rate = state.rate[body]
-    turn = state.turn[body]
-    pull = state.pull[body]
+    """Writes the 6 × 10 coefficients of one link's wrench, in base axes about the base origin, into `block`.
+
+    Its first three rows have nothing in the last six columns, and those entries of `block` are left alone.
+    """
+    o0, o1, o2 = state[body, _ORIGIN], state[body, _ORIGIN + 1], state[body, _ORIGIN + 2]
+    w0, w1, w2 = state[body, _RATE], state[body, _RATE + 1], state[body, _RATE + 2]
+    t0, t1, t2 = state[body, _TURN], state[body, _TURN + 1], state[body, _TURN + 2]
+    p0, p1, p2 = state[body, _PULL], state[body, _PULL + 1], state[body, _PULL + 2]
     # B = [α]× + [ω]×[ω]×
-    square = rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]
-    b00 = rate[0] * rate[0] - square
-    b11 = rate[1] * rate[1] - square
-    b22 = rate[2] * rate[2] - square
-    b01 = rate[0] * rate[1] - turn[2]
-    b10 = rate[0] * rate[1] + turn[2]
-    b02 = rate[0] * rate[2] + turn[1]
-    b20 = rate[0] * rate[2] - turn[1]
-    b12 = rate[1] * rate[2] - turn[0]
-    b21 = rate[1] * rate[2] + turn[0]
-    block[0, 0] = pull[0]
-    block[1, 0] = pull[1]
-    block[2, 0] = pull[2]
-    block[3, 0] = origin[1] * pull[2] - origin[2] * pull[1]
-    block[4, 0] = origin[2] * pull[0] - origin[0] * pull[2]
-    block[5, 0] = origin[0] * pull[1] - origin[1] * pull[0]
+    square = w0 * w0 + w1 * w1 + w2 * w2
+    b00, b11, b22 = w0 * w0 - square, w1 * w1 - square, w2 * w2 - square
+    b01, b10 = w0 * w1 - t2, w0 * w1 + t2
+    b02, b20 = w0 * w2 + t1, w0 * w2 - t1
+    b12, b21 = w1 * w2 - t0, w1 * w2 + t0
+    block[0, 0], block[1, 0], block[2, 0] = p0, p1, p2
+    block[3, 0], block[4, 0], block[5, 0] = o1 * p2 - o2 * p1, o2 * p0 - o0 * p2, o0 * p1 - o1 * p0
     for k in range(3):
-        r0, r1, r2 = rotation[0, k], rotation[1, k], rotation[2, k]
+        r0, r1, r2 = state[body, k], state[body, 3 + k], state[body, 6 + k]
         f0 = b00 * r0 + b01 * r1 + b02 * r2
         f1 = b10 * r0 + b11 * r1 + b12 * r2
         f2 = b20 * r0 + b21 * r1 + b22 * r2
-        block[0, 1 + k] = f0
-        block[1, 1 + k] = f1
-        block[2, 1 + k] = f2
-        block[3, 1 + k] = origin[1] * f2 - origin[2] * f1 - (pull[1] * r2 - pull[2] * r1)
-        block[4, 1 + k] = origin[2] * f0 - origin[0] * f2 - (pull[2] * r0 - pull[0] * r2)
-        block[5, 1 + k] = origin[0] * f1 - origin[1] * f0 - (pull[0] * r1 - pull[1] * r0)
-    w0 = rotation[0, 0] * rate[0] + rotation[1, 0] * rate[1] + rotation[2, 0] * rate[2]
-    w1 = rotation[0, 1] * rate[0] + rotation[1, 1] * rate[1] + rotation[2, 1] * rate[2]
-    w2 = rotation[0, 2] * rate[0] + rotation[1, 2] * rate[1] + rotation[2, 2] * rate[2]
-    t0 = rotation[0, 0] * turn[0] + rotation[1, 0] * turn[1] + rotation[2, 0] * turn[2]
-    t1 = rotation[0, 1] * turn[0] + rotation[1, 1] * turn[1] + rotation[2, 1] * turn[2]
-    t2 = rotation[0, 2] * turn[0] + rotation[1, 2] * turn[1] + rotation[2, 2] * turn[2]
+        block[0, 1 + k], block[1, 1 + k], block[2, 1 + k] = f0, f1, f2
+        block[3, 1 + k] = o1 * f2 - o2 * f1 - (p1 * r2 - p2 * r1)
+        block[4, 1 + k] = o2 * f0 - o0 * f2 - (p2 * r0 - p0 * r2)
+        block[5, 1 + k] = o0 * f1 - o1 * f0 - (p0 * r1 - p1 * r0)
+    # Rates in the link's own axes, in which its inertia is written.
+    v0 = state[body, 0] * w0 + state[body, 3] * w1 + state[body, 6] * w2
+    v1 = state[body, 1] * w0 + state[body, 4] * w1 + state[body, 7] * w2
+    v2 = state[body, 2] * w0 + state[body, 5] * w1 + state[body, 8] * w2
+    s0 = state[body, 0] * t0 + state[body, 3] * t1 + state[body, 6] * t2
+    s1 = state[body, 1] * t0 + state[body, 4] * t1 + state[body, 7] * t2
+    s2 = state[body, 2] * t0 + state[body, 5] * t1 + state[body, 8] * t2
     for i in range(3):
-        x, y, z = rotation[i, 0], rotation[i, 1], rotation[i, 2]
-        block[3 + i, 4] = x * t0 + y * (w2 * w0) - z * (w1 * w0)
-        block[3 + i, 5] = x * (t1 - w2 * w0) + y * (t0 + w2 * w1) + z * (w0 * w0 - w1 * w1)
-        block[3 + i, 6] = -x * (w2 * w1) + y * t1 + z * (w0 * w1)
-        block[3 + i, 7] = x * (t2 + w0 * w1) + y * (w2 * w2 - w0 * w0) + z * (t0 - w1 * w2)
-        block[3 + i, 8] = x * (w1 * w1 - w2 * w2) + y * (t2 - w0 * w1) + z * (t1 + w0 * w2)
-        block[3 + i, 9] = x * (w1 * w2) - y * (w0 * w2) + z * t2
-        for k in range(4, 10):
-            block[i, k] = 0.0
+        x, y, z = state[body, 3 * i], state[body, 3 * i + 1], state[body, 3 * i + 2]
+        block[3 + i, 4] = x * s0 + y * (v2 * v0) - z * (v1 * v0)
+        block[3 + i, 5] = x * (s1 - v2 * v0) + y * (s0 + v2 * v1) + z * (v0 * v0 - v1 * v1)
+        block[3 + i, 6] = -x * (v2 * v1) + y * s1 + z * (v0 * v1)
+        block[3 + i, 7] = x * (s2 + v0 * v1) + y * (v2 * v2 - v0 * v0) + z * (s0 - v1 * v2)
+        block[3 + i, 8] = x * (v1 * v1 - v2 * v2) + y * (s2 - v0 * v1) + z * (s1 + v0 * v2)
+        block[3 + i, 9] = x * (v1 * v2) - y * (v0 * v2) + z * s2
 
 
-@njit(cache=True, nogil=True)
-def joint_screw(tree, state, body, component, screw):
-    """Writes the motion that one velocity of a joint gives to its child, as (linear at the base origin, angular)."""
-    rotation = state.rotation[body]
-    axis = tree.axes[body]
-    kind = tree.kinds[body]
-    for i in range(3):
-        if kind == _BALL:
-            screw[3 + i] = rotation[i, component]
-        else:
-            screw[3 + i] = rotation[i, 0] * axis[0] + rotation[i, 1] * axis[1] + rotation[i, 2] * axis[2]
-    if kind == _PRISMATIC:
-        for i in range(3):
-            screw[i] = screw[3 + i]
-            screw[3 + i] = 0.0
-        return
-    origin = state.origin[body]
-    screw[0] = origin[1] * screw[5] - origin[2] * screw[4]
-    screw[1] = origin[2] * screw[3] - origin[0] * screw[5]
-    screw[2] = origin[0] * screw[4] - origin[1] * screw[3]
+@_compiled
+def joint_screw(tree, state, body, component):
+    """Gives the motion that one velocity of a joint gives to its child: linear at the base origin, then angular."""
+    if tree.kinds[body] == _BALL:
+        x, y, z = state[body, component], state[body, 3 + component], state[body, 6 + component]
+    else:
+        a0, a1, a2 = tree.axes[body, 0], tree.axes[body, 1], tree.axes[body, 2]
+        x = state[body, 0] * a0 + state[body, 1] * a1 + state[body, 2] * a2
+        y = state[body, 3] * a0 + state[body, 4] * a1 + state[body, 5] * a2
+        z = state[body, 6] * a0 + state[body, 7] * a1 + state[body, 8] * a2
+    if tree.kinds[body] == _PRISMATIC:
+        return x, y, z, 0.0, 0.0, 0.0
+    o0, o1, o2 = state[body, _ORIGIN], state[body, _ORIGIN + 1], state[body, _ORIGIN + 2]
+    return o1 * z - o2 * y, o2 * x - o0 * z, o0 * y - o1 * x, x, y, z
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def regressor_rows(tree, walk, plan, motion, columns, out):
     """Fills the rows of the regressor, sample by sample.
 
@@ -354,51 +375,51 @@ def regressor_rows(tree, walk, plan, motion, columns, out):
         columns: Column of each parameter in `out`; −1 leaves it out. Shape (n_links, 10).
         out: Shape (n_samples, n_rows, n_columns), zeros where nothing is to be written.
     """
-    state = new_states(tree.kinds.shape[0])
-    block = np.empty((6, 10))
-    screws = np.empty((plan.torque_bodies.shape[0], 6))
+    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
+    block = np.zeros((6, 10))
+    torques = plan.torque_bodies.shape[0]
+    screws = np.empty((torques, 6))
     for sample in range(out.shape[0]):
-        spread_motion(
-            tree, walk, motion.q[sample], motion.v[sample], motion.a[sample],
-            motion.rate[sample], motion.turn[sample], motion.pull[sample], state,
-        )  # fmt: skip
-        for row in range(plan.torque_bodies.shape[0]):
-            joint_screw(tree, state, plan.torque_bodies[row], plan.torque_components[row], screws[row])
-        rows = out[sample]
+        spread_motion(tree, walk, motion, sample, state)
+        for row in range(torques):
+            screw = joint_screw(tree, state, plan.torque_bodies[row], plan.torque_components[row])
+            for i in range(6):
+                screws[row, i] = screw[i]
         for link in range(plan.link_bodies.shape[0]):
             body = plan.link_bodies[link]
             link_block(state, body, block)
             first = 6 * plan.regions[body]
-            places = columns[link]
             if first >= 0:
                 for k in range(10):
-                    place = places[k]
+                    place = columns[link, k]
                     if place >= 0:
-                        for i in range(6):
-                            rows[first + i, place] = block[i, k]
-            for row in range(plan.torque_bodies.shape[0]):
+                        for i in range(0 if k < 4 else 3, 6):
+                            out[sample, first + i, place] = block[i, k]
+            for row in range(torques):
                 if plan.below[plan.torque_bodies[row], body]:
-                    screw = screws[row]
                     for k in range(10):
-                        place = places[k]
+                        place = columns[link, k]
                         if place >= 0:
-                            total = screw[0] * block[0, k] + screw[1] * block[1, k] + screw[2] * block[2, k]
-                            total += screw[3] * block[3, k] + screw[4] * block[4, k] + screw[5] * block[5, k]
-                            rows[plan.first_torque_row + row, place] = total
+                            total = (
+                                screws[row, 3] * block[3, k]
+                                + screws[row, 4] * block[4, k]
+                                + screws[row, 5] * block[5, k]
+                            )
+                            if k < 4:
+                                total += screws[row, 0] * block[0, k]
+                                total += screws[row, 1] * block[1, k]
+                                total += screws[row, 2] * block[2, k]
+                            out[sample, plan.first_torque_row + row, place] = total
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def required_forces(tree, walk, plan, motion, parameters, out):
     """Adds ``Y φ`` to `out`, shape (n_samples, n_rows), without forming ``Y``; see `regressor_rows`."""
-    state = new_states(tree.kinds.shape[0])
-    block = np.empty((6, 10))
-    screw = np.empty(6)
+    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
+    block = np.zeros((6, 10))
     wrench = np.empty((plan.link_bodies.shape[0], 6))
     for sample in range(out.shape[0]):
-        spread_motion(
-            tree, walk, motion.q[sample], motion.v[sample], motion.a[sample],
-            motion.rate[sample], motion.turn[sample], motion.pull[sample], state,
-        )  # fmt: skip
+        spread_motion(tree, walk, motion, sample, state)
         for link in range(plan.link_bodies.shape[0]):
             body = plan.link_bodies[link]
             link_block(state, body, block)
@@ -413,7 +434,7 @@ def required_forces(tree, walk, plan, motion, parameters, out):
                     out[sample, first + i] += wrench[link, i]
         for row in range(plan.torque_bodies.shape[0]):
             joint = plan.torque_bodies[row]
-            joint_screw(tree, state, joint, plan.torque_components[row], screw)
+            screw = joint_screw(tree, state, joint, plan.torque_components[row])
             total = 0.0
             for link in range(plan.link_bodies.shape[0]):
                 if plan.below[joint, plan.link_bodies[link]]:
@@ -422,23 +443,21 @@ def required_forces(tree, walk, plan, motion, parameters, out):
             out[sample, plan.first_torque_row + row] += total
 
 
-@njit(cache=True, nogil=True)
-def static_rows(tree, walk, link_bodies, q, out):
+@_compiled
+def static_rows(tree, walk, link_bodies, motion, out):
     """Fills the coefficients of ``M p_CoM`` in base axes, [baelemans2013] (1)-(5); `out`: (n, 3, n_links, 10)."""
-    state = new_states(tree.kinds.shape[0])
-    still = np.zeros(3)
-    at_rest = np.zeros(max(1, tree.v_size))
+    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
     for sample in range(out.shape[0]):
-        spread_motion(tree, walk, q[sample], at_rest, at_rest, still, still, still, state)
+        spread_motion(tree, walk, motion, sample, state)
         for link in range(link_bodies.shape[0]):
             body = link_bodies[link]
             for i in range(3):
-                out[sample, i, link, 0] = state.origin[body, i]
+                out[sample, i, link, 0] = state[body, _ORIGIN + i]
                 for k in range(3):
-                    out[sample, i, link, 1 + k] = state.rotation[body, i, k]
+                    out[sample, i, link, 1 + k] = state[body, 3 * i + k]
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def force_map(tree, walk, plan, motion, sources, out):
     """Fills the matrix from forces at frames to rows: column c is what a unit of source c adds to the right-hand side.
 
@@ -450,32 +469,29 @@ def force_map(tree, walk, plan, motion, sources, out):
         sources: `SourceArrays`: a wrench component at a frame of a body, with the regions that it acts on.
         out: Shape (n_samples, n_rows, n_sources), zeros.
     """
-    state = new_states(tree.kinds.shape[0])
-    screw = np.empty(6)
+    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
     wrench = np.empty(6)
-    point = np.empty(3)
-    along = np.empty(3)
     for sample in range(out.shape[0]):
-        spread_motion(
-            tree, walk, motion.q[sample], motion.v[sample], motion.a[sample],
-            motion.rate[sample], motion.turn[sample], motion.pull[sample], state,
-        )  # fmt: skip
+        spread_motion(tree, walk, motion, sample, state)
         for source in range(sources.bodies.shape[0]):
             body = sources.bodies[source]
-            rotation = state.rotation[body]
-            direction = sources.directions[source]
-            place = sources.points[source]
             for i in range(3):
-                along[i] = rotation[i, 0] * direction[0] + rotation[i, 1] * direction[1] + rotation[i, 2] * direction[2]
-                point[i] = state.origin[body, i] + (
-                    rotation[i, 0] * place[0] + rotation[i, 1] * place[1] + rotation[i, 2] * place[2]
-                )
+                along = 0.0
+                for k in range(3):
+                    along += state[body, 3 * i + k] * sources.directions[source, k]
                 wrench[i] = 0.0
-                wrench[3 + i] = along[i]
+                wrench[3 + i] = along
             if sources.is_force[source]:
                 for i in range(3):
-                    wrench[i] = along[i]
-                _cross(point, along, wrench[3:])
+                    wrench[i] = wrench[3 + i]
+                p0, p1, p2 = state[body, _ORIGIN], state[body, _ORIGIN + 1], state[body, _ORIGIN + 2]
+                for k in range(3):
+                    p0 += state[body, k] * sources.points[source, k]
+                    p1 += state[body, 3 + k] * sources.points[source, k]
+                    p2 += state[body, 6 + k] * sources.points[source, k]
+                wrench[3] = p1 * wrench[2] - p2 * wrench[1]
+                wrench[4] = p2 * wrench[0] - p0 * wrench[2]
+                wrench[5] = p0 * wrench[1] - p1 * wrench[0]
             first = 6 * sources.acts_on[source]
             if first >= 0:
                 for i in range(6):
@@ -488,7 +504,7 @@ def force_map(tree, walk, plan, motion, sources, out):
                 for row in range(plan.torque_bodies.shape[0]):
                     joint = plan.torque_bodies[row]
                     if plan.below[joint, body]:
-                        joint_screw(tree, state, joint, plan.torque_components[row], screw)
+                        screw = joint_screw(tree, state, joint, plan.torque_components[row])
                         total = 0.0
                         for i in range(6):
                             total += screw[i] * wrench[i]
@@ -496,7 +512,7 @@ def force_map(tree, walk, plan, motion, sources, out):
                         out[sample, plan.first_torque_row + row, source] += total
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def reduce_rows(rows, noise, unknown, present, kept):
     """Whitens each sample's rows, and then projects unknown forces out, in place.
 
@@ -563,7 +579,7 @@ def reduce_rows(rows, noise, unknown, present, kept):
         kept[sample] = left
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _reflect(part, reflector, first, scale, totals):
     """Applies ``1 − scale · r rᵀ`` to the rows of `part` from `first` on; rows outside, so that columns vectorise."""
     width = part.shape[1]
@@ -579,7 +595,7 @@ def _reflect(part, reflector, first, scale, totals):
             part[i, j] -= weight * totals[j]
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _noise_factor(noise, factor):
     """Writes the lower Cholesky factor of ``noise noiseᵀ``; rows without noise of their own count as unit noise."""
     count = noise.shape[0]
@@ -605,7 +621,7 @@ def _noise_factor(noise, factor):
                 factor[i, j] = total / factor[j, j]
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _solve_lower(factor, part):
     for i in range(part.shape[0]):
         for k in range(i):

@@ -70,19 +70,18 @@ def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()
 
 def motion_arrays(motion: Motion) -> MotionArrays:
     """Gives a motion for kernels."""
-    return MotionArrays(
-        *(
-            np.ascontiguousarray(values, dtype=np.float64)
-            for values in (
-                motion.q,
-                motion.v,
-                motion.a,
-                motion.angular_velocity,
-                motion.angular_acceleration,
-                motion.proper_acceleration,
-            )
+    q, v, a, rate, turn, pull = (
+        np.ascontiguousarray(values, dtype=np.float64)
+        for values in (
+            motion.q,
+            motion.v,
+            motion.a,
+            motion.angular_velocity,
+            motion.angular_acceleration,
+            motion.proper_acceleration,
         )
     )
+    return MotionArrays(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
 
 
 def all_columns(model: Model) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -130,7 +129,9 @@ def static_rows(model: Model, q: Any, *, base: str | None = None) -> FloatArray:
     body = 0 if base is None else model.frame(base).body
     out = np.zeros((len(positions), 3, len(model.links), PARAMETER_COUNT))
     links = np.array(model.link_bodies, dtype=np.int64)
-    kernels.static_rows(tree_arrays(model), walk_arrays(model, body), links, positions, out)
+    still = np.zeros((len(positions), max(3, tree_arrays(model).v_size)))
+    at_rest = MotionArrays(positions, np.cos(positions), np.sin(positions), still, still, still, still, still)
+    kernels.static_rows(tree_arrays(model), walk_arrays(model, body), links, at_rest, out)
     return out.reshape(len(positions), 3, -1)
 
 

@@ -1,0 +1,224 @@
+"""Evidence: everything that a recording says about the parameters, in one small object that adds."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard.exceptions import EvidenceError
+from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.regression.factor import Factor
+
+RANK_FLOOR = 1e-8
+"""Singular values (of unit columns) below this share of the greatest may be called zero; the widest gap decides."""
+
+
+@dataclass(frozen=True)
+class EvidenceKey:
+    """What Evidence is about; only Evidence with equal keys adds.
+
+    Attributes:
+        links: Links, in parameter order.
+        nuisance: Names of the nuisance columns.
+        priors: Standard deviations of their priors.
+        base: The base link, in whose frame the rows are.
+        measured: Measured wrench components.
+        unknown: Unmeasured ones that were projected out.
+        torques: Joints whose torque is used.
+        weights: Standard deviation by measured component, by which rows are whitened; empty for plain sums.
+    """
+
+    links: tuple[str, ...]
+    nuisance: tuple[str, ...]
+    priors: tuple[float, ...]
+    base: str
+    measured: tuple[str, ...]
+    unknown: tuple[str, ...]
+    torques: tuple[str, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The triangular factor of the whitened system ``[Y | f]`` of any number of samples.
+
+    Attributes:
+        key: What it is about.
+        factor: Upper triangular factor of the columns that can be told apart: independent parameters, nuisance
+            columns, and the measured forces; shape (n + 1, n + 1).
+        independent: Which parameters those are, indices into ``φ``.
+        dependence: How the columns of all parameters follow from theirs: ``Y = Y_independent · dependence``, shape
+            (n_independent, 10 n_links). It is a property of the tree and the sensors; no motion can change it.
+        sample_count: Samples gathered.
+        effective_count: How many independent samples they are worth.
+        row_count: Equations gathered.
+    """
+
+    key: EvidenceKey
+    factor: FloatArray
+    independent: np.ndarray[Any, np.dtype[np.int64]]
+    dependence: FloatArray
+    sample_count: int
+    effective_count: float
+    row_count: int
+
+    def __add__(self, other: Evidence) -> Evidence:
+        if not isinstance(other, Evidence):
+            return NotImplemented
+        for field in vars(self.key):
+            mine, theirs = getattr(self.key, field), getattr(other.key, field)
+            if mine != theirs:
+                raise EvidenceError(
+                    f"evidence with different {field} does not add: {_shortened(mine)} here, {_shortened(theirs)} "
+                    "there; gather both alike",
+                    names=[field],
+                )
+        if not np.array_equal(self.independent, other.independent):
+            raise EvidenceError("evidence of two different models does not add, although the names agree")
+        total = Factor(len(self.factor))
+        total.add(np.concatenate([self.factor, other.factor]))
+        return Evidence(
+            self.key,
+            np.ascontiguousarray(total.matrix),
+            self.independent,
+            self.dependence,
+            self.sample_count + other.sample_count,
+            self.effective_count + other.effective_count,
+            self.row_count + other.row_count,
+        )
+
+    @property
+    def parameter_count(self) -> int:
+        """How many parameters the links have together."""
+        return len(self.key.links) * PARAMETER_COUNT
+
+    @cached_property
+    def full_factor(self) -> FloatArray:
+        """The factor with every parameter's column put back: ``[R_φ | R_nuisance | r_f]``.
+
+        Shape (n + 1, 10 n_links + n_nuisance + 1); its Gram matrix is that of the whole system.
+        """
+        count = len(self.independent)
+        return np.concatenate([self.factor[:, :count] @ self.dependence, self.factor[:, count:]], axis=1)
+
+    @cached_property
+    def singular_values(self) -> FloatArray:
+        """Singular values of all parameters' columns, each scaled to unit length; descending."""
+        columns = self.full_factor[:, : self.parameter_count]
+        lengths = np.linalg.norm(columns, axis=0)
+        largest = lengths.max(initial=0.0)
+        used = lengths > 1e-12 * largest
+        if not np.any(used):
+            return np.zeros(0)
+        return np.asarray(np.linalg.svd(columns[:, used] / lengths[used], compute_uv=False))
+
+    @cached_property
+    def _rank_and_gap(self) -> tuple[int, float]:
+        values = self.singular_values
+        if not len(values):
+            return 0, np.inf
+        floor = np.finfo(np.float64).eps * values[0]
+        padded = np.maximum(np.append(values, 0.0), floor)
+        ratios = padded[:-1] / padded[1:]
+        small = padded[1:] < RANK_FLOOR * values[0]
+        place = int(np.argmax(np.where(small, ratios, 0.0)))
+        return place + 1, float(ratios[place])
+
+    @property
+    def rank(self) -> int:
+        """How many combinations of parameters the data determine."""
+        return self._rank_and_gap[0]
+
+    @property
+    def rank_gap(self) -> float:
+        """The last singular value that counts over the first that does not: how clear the rank is."""
+        return self._rank_and_gap[1]
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition number of the independent parameters' columns, in plain SI units."""
+        return _condition(self.factor[:, : len(self.independent)])
+
+    @cached_property
+    def link_conditions(self) -> dict[str, float]:
+        """Condition number of each link's ten columns, in plain SI units, unscaled [jovic2015]; inf where singular."""
+        full = self.full_factor
+        return {
+            link: _condition(full[:, PARAMETER_COUNT * row : PARAMETER_COUNT * (row + 1)])
+            for row, link in enumerate(self.key.links)
+        }
+
+    def cost(self, parameters: Any, nuisance: Any = None) -> float:
+        """Gives ``‖Y φ − f‖²`` over all samples (whitened as gathered), at given parameters and nuisance values.
+
+        Args:
+            parameters: ``φ``, shape (n_links, 10) or flat.
+            nuisance: Values of the nuisance columns; zeros by default. Their priors are not part of the cost.
+        """
+        extra = np.zeros(len(self.key.nuisance)) if nuisance is None else np.asarray(nuisance, dtype=np.float64)
+        phi = np.asarray(parameters, dtype=np.float64).ravel()
+        if phi.size != self.parameter_count or extra.shape != (len(self.key.nuisance),):
+            raise EvidenceError(
+                f"cost needs {self.parameter_count} parameters and {len(self.key.nuisance)} nuisance values; "
+                f"given are {phi.size} and {extra.size}"
+            )
+        residual = self.full_factor @ np.concatenate([phi, extra, [-1.0]])
+        return float(residual @ residual)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the evidence to a file (.npz, plain arrays and JSON)."""
+        with Path(path).open("wb") as file:
+            np.savez(
+                file,
+                key=np.array(json.dumps(asdict(self.key))),
+                factor=self.factor,
+                independent=self.independent,
+                dependence=self.dependence,
+                counts=np.array([self.sample_count, self.row_count], dtype=np.int64),
+                effective_count=np.array(self.effective_count),
+            )
+
+
+def load_evidence(path: str | Path) -> Evidence:
+    """Reads evidence that `Evidence.save` wrote.
+
+    Raises:
+        EvidenceError: The file is missing, or is no evidence.
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        stored = json.loads(str(arrays["key"]))
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items()}
+        key = EvidenceKey(**fields)
+        return Evidence(
+            key,
+            arrays["factor"],
+            arrays["independent"],
+            arrays["dependence"],
+            int(arrays["counts"][0]),
+            float(arrays["effective_count"]),
+            int(arrays["counts"][1]),
+        )
+    except FileNotFoundError as error:
+        raise EvidenceError(f"{path}: there is no such file; check the path") from error
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise EvidenceError(f"{path} is not a file of evidence ({error}); gather it again") from error
+
+
+def _condition(columns: FloatArray) -> float:
+    values = np.linalg.svd(columns, compute_uv=False)
+    if not len(values) or values[-1] <= np.finfo(np.float64).eps * len(columns) * values[0]:
+        return float("inf")
+    return float(values[0] / values[-1])
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
