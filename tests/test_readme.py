@@ -49,7 +49,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_python_runs_and_prints_what_it_says(tmp_path) -> None:
-    (source,) = blocks("python")
+    source, gathering = blocks("python")
     result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -57,6 +57,13 @@ def test_python_runs_and_prints_what_it_says(tmp_path) -> None:
     assert lines[1] == "(30, 10)"
     assert float(lines[-1]) == pytest.approx(0.5, abs=1e-9)
     assert (tmp_path / "g1_heavier.urdf").is_file()
+    (documented,) = re.findall(r"(?s)```python\n(.*?)```", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
+    for snippet in (gathering, documented):
+        result = subprocess.run(
+            [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.startswith("213")
 
 
 def test_links_lead_somewhere() -> None:
@@ -71,3 +78,21 @@ def test_example_setup_of_the_docs_is_understood(tmp_path) -> None:
     setup = parse_setup(tomllib.loads(text))
     assert setup.mirror is not None
     assert setup.locks == {"gripper_*": 0.0}
+
+
+def test_figures_are_those_of_the_stored_benchmark() -> None:
+    import json
+
+    stored = json.loads((ROOT / "benchmarks" / "results" / "core.json").read_text(encoding="utf-8"))
+    values = {figure["what"]: figure["value"] for figure in stored["figures"]}
+    assert all(figure["met"] for figure in stored["figures"])
+    for name, column in (("g1", 1), ("talos", 2)):
+        for row, what in (
+            ("against a Python loop over Pinocchio", "base rows, times faster than a loop over Pinocchio"),
+            ("base-link regressor, against figaroh", "base rows, times faster than figaroh"),
+            ("stacking everything and one QR", "motion to Evidence, times faster than stacking and one QR"),
+            ("regressor and QR", "motion to Evidence, times faster than figaroh"),
+        ):
+            (line,) = [line for line in README.splitlines() if row in line and line.startswith("|")]
+            shown = float(line.split("|")[column + 1].strip().removesuffix("×"))
+            assert shown == pytest.approx(values[f"{name}: {what}"], rel=0.06)

@@ -16,6 +16,7 @@ from steelyard.motion import motion_from_generalized
 from steelyard.regression.rows import base_rows, base_wrench, joint_rows, joint_torques, static_rows
 from tests.generated_trees import MJCF_KINDS, mjcf_text, trees
 from tests.humanoids import FILES, humanoid, random_configuration, shaken
+from tests.second_engine import build_mjcf
 
 
 def random_motion(model, count: int, seed: int):
@@ -75,7 +76,20 @@ def test_rows_agree_with_mujocos_inverse_dynamics_on_every_joint_type(tree) -> N
         rows = np.concatenate([base_rows(model, motion), rows], axis=1)
     for i in range(2):
         wanted = mujoco_inverse(model, compiled, q[i], v[i], a[i])
-        assert relative(rows[i] @ model.parameters.ravel(), wanted) < 1e-9
+        assert relative(rows[i] @ model.parameters.ravel(), wanted) < 1e-10
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_rows_agree_with_mujocos_inverse_dynamics_on_every_humanoid(name: str) -> None:
+    model = humanoid(name)
+    changed = model.with_parameters(shaken(model, seed=21))
+    compiled = build_mjcf(changed).compile()
+    compiled.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    q, v, a, motion = random_motion(model, 2, seed=22)
+    rows = np.concatenate([base_rows(model, motion), joint_rows(model, motion)], axis=1)
+    for i in range(2):
+        wanted = mujoco_inverse(model, compiled, q[i], v[i], a[i])
+        assert relative(rows[i] @ changed.parameters.ravel(), wanted) < 1e-10
 
 
 def mujoco_inverse(model, compiled, q, v, a):

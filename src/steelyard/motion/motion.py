@@ -159,21 +159,57 @@ def motion_from_generalized(
         gravity: Acceleration of free fall, along −z of the world, m/s².
         **measured: `wrenches`, `torques`, `contacts`, `bandwidth` of the Motion.
     """
-    time_, q_, v_, a_ = (np.asarray(values, dtype=np.float64) for values in (time, q, v, a))
-    count = len(time_)
-    rate = (count - 1) / (time_[-1] - time_[0]) if count > 1 else 1.0
+    times, positions, velocities, accelerations = (np.asarray(x, dtype=np.float64) for x in (time, q, v, a))
+    count = len(times)
+    widths = {"q": (positions, model.position_size), "v": (velocities, model.velocity_size)}
+    widths["a"] = (accelerations, model.velocity_size)
+    for name, (values, width) in widths.items():
+        if values.shape != (count, width):
+            raise MotionError(
+                f"{name} has the shape {values.shape}; {count} samples need {(count, width)}", channel=name
+            )
+    rate = (count - 1) / (times[-1] - times[0]) if count > 1 else 1.0
     root = model.bodies[0].name
     if model.base == "fixed":
         zeros = np.zeros((count, 3))
         up = model.bodies[0].placement.rotation[2]
         pull = np.tile(gravity * up, (count, 1))
-        return Motion(time_, q_, v_, a_, root, zeros, zeros, pull, sample_rate=rate, **measured)
-    orientation = q_[:, 3:7] / np.linalg.norm(q_[:, 3:7], axis=1, keepdims=True)
+        return Motion(
+            times, positions, velocities, accelerations, root, zeros, zeros, pull, sample_rate=rate, **measured
+        )
+    orientation = positions[:, 3:7] / np.linalg.norm(positions[:, 3:7], axis=1, keepdims=True)
     x, y, z, w = orientation.T
     up = np.stack([2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)], axis=1)
     # The base's velocity is written in its own turning axes: its acceleration has a part from their turning.
-    pull = a_[:, :3] + np.cross(v_[:, 3:6], v_[:, :3]) + gravity * up
+    pull = accelerations[:, :3] + np.cross(velocities[:, 3:6], velocities[:, :3]) + gravity * up
     return Motion(
-        time_, q_[:, 7:], v_[:, 6:], a_[:, 6:], root, v_[:, 3:6], a_[:, 3:6], pull,
-        sample_rate=rate, orientation=orientation, **measured,
-    )  # fmt: skip
+        times,
+        positions[:, 7:],
+        velocities[:, 6:],
+        accelerations[:, 6:],
+        root,
+        velocities[:, 3:6],
+        accelerations[:, 3:6],
+        pull,
+        sample_rate=rate,
+        orientation=orientation,
+        **measured,
+    )
+
+
+_ARRAYS = ("time", "q", "v", "a", "wrenches", "torques", "contacts", "bandwidth", "gravity")
+
+
+def motion_from_arrays(model: Model, arrays: Mapping[str, Any]) -> Motion:
+    """Gives the Motion of plain arrays by name; see `motion_from_generalized`.
+
+    Raises:
+        MotionError: An array is missing, or a name is unknown.
+    """
+    for name in arrays:
+        if name not in _ARRAYS:
+            raise MotionError(f"there is no array {name!r} in a motion{did_you_mean(name, _ARRAYS)}", channel=name)
+    for name in _ARRAYS[:4]:
+        if name not in arrays:
+            raise MotionError(f"the array {name!r} is missing; a motion needs time, q, v and a", channel=name)
+    return motion_from_generalized(model, **arrays)

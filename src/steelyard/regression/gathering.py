@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from steelyard.exceptions import EvidenceError
 from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
-from steelyard.motion import Motion
+from steelyard.motion import Motion, motion_from_arrays
 from steelyard.regression import kernels
 from steelyard.regression.evidence import Evidence, EvidenceKey
 from steelyard.regression.factor import Factor
@@ -25,7 +26,7 @@ from steelyard.regression.rows import all_columns, motion_arrays, tree_arrays, w
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows, plan_sensing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from steelyard.model import Model
 
@@ -39,7 +40,7 @@ _PROBE_SAMPLES_PER_COLUMN = 3
 
 def gather_evidence(
     model: Model,
-    motion: Motion | Iterable[Motion],
+    motion: Motion | Iterable[Motion] | Mapping[str, Any],
     *,
     weights: Mapping[str, float] | str | None = "default",
     torques: Sequence[str] | None = None,
@@ -57,7 +58,8 @@ def gather_evidence(
 
     Args:
         model: The model.
-        motion: A Motion, or Motions one after the other (all with the same base link and sensors).
+        motion: A Motion; or Motions one after the other, all with the same base link and sensors; or plain arrays by
+            name, as `motion_from_generalized` takes them (``time``, ``q``, ``v``, ``a``, ``wrenches``, ...).
         weights: Standard deviations of the noise by sensor (``"left_foot"``), component (``"left_foot.fx"``), joint, or
             kind (``"force"``, ``"moment"``, ``"torque"``); what is not named, and all with "default", has that of
             `DEFAULT_NOISE`. None gives the papers' plain sums.
@@ -72,6 +74,8 @@ def gather_evidence(
         MotionError: A motion is empty, has the wrong shape, or a number that is not finite.
         EvidenceError: Something named is not there, or a sensor has no data.
     """
+    if isinstance(motion, Mapping):
+        motion = motion_from_arrays(model, motion)
     stream = iter([motion] if isinstance(motion, Motion) else motion)
     first = next(stream, None)
     if first is None:

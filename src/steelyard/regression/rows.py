@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,12 @@ from steelyard.regression.kernels import MotionArrays, RowArrays, TreeArrays, Wa
 from steelyard.regression.traversal import subtree_mask, traverse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from steelyard.model import Model
     from steelyard.motion import Motion
+
+_WORTH_A_THREAD = 500
 
 
 @lru_cache(maxsize=64)
@@ -150,16 +154,37 @@ def _rows(model: Model, motion: Motion, plan: RowArrays, rows: int) -> FloatArra
     motion.check(model)
     columns = all_columns(model)
     out = np.zeros((len(motion), rows, columns.size))
-    walk = walk_arrays(model, model.frame(motion.base).body)
-    kernels.regressor_rows(tree_arrays(model), walk, plan, motion_arrays(motion), columns, out)
+    tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
+
+    def fill(part: slice) -> None:
+        arrays = motion_arrays(motion.between(part.start, part.stop))
+        kernels.regressor_rows(tree, walk, plan, arrays, columns, out[part])
+
+    _on_all_cores(fill, len(motion))
     return out
 
 
 def _forces(model: Model, motion: Motion, plan: RowArrays, rows: int, parameters: Any) -> FloatArray:
     motion.check(model)
     values = model.parameters if parameters is None else np.asarray(parameters, dtype=np.float64)
-    out = np.zeros((len(motion), rows))
-    walk = walk_arrays(model, model.frame(motion.base).body)
     shaped = np.ascontiguousarray(values.reshape(-1, PARAMETER_COUNT))
-    kernels.required_forces(tree_arrays(model), walk, plan, motion_arrays(motion), shaped, out)
+    out = np.zeros((len(motion), rows))
+    tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
+
+    def fill(part: slice) -> None:
+        arrays = motion_arrays(motion.between(part.start, part.stop))
+        kernels.required_forces(tree, walk, plan, arrays, shaped, out[part])
+
+    _on_all_cores(fill, len(motion))
     return out
+
+
+def _on_all_cores(fill: Callable[[slice], None], count: int) -> None:
+    """Calls `fill` on slices of the samples, in threads: the kernels let each other run."""
+    workers = os.cpu_count() or 1
+    step = -(-count // workers)
+    if workers == 1 or count < _WORTH_A_THREAD:
+        fill(slice(0, count))
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(fill, (slice(start, min(count, start + step)) for start in range(0, count, step))))

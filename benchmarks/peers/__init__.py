@@ -1,0 +1,1 @@
+"""Scripts that run peers in environments of their own."""
