@@ -94,5 +94,5 @@ def test_figures_are_those_of_the_stored_benchmark() -> None:
             ("regressor and QR", "motion to Evidence, times faster than figaroh"),
         ):
             (line,) = [line for line in README.splitlines() if row in line and line.startswith("|")]
-            shown = float(line.split("|")[column + 1].strip().removesuffix("×"))
+            shown = float(line.split("|")[column + 1].strip().removesuffix("\u00d7"))
             assert shown == pytest.approx(values[f"{name}: {what}"], rel=0.06)

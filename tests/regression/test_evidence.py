@@ -371,6 +371,22 @@ def test_evidence_is_saved_and_loaded_without_pickle(g1_motion, tmp_path) -> Non
         load_evidence(tmp_path / "gone.npz")
 
 
+def test_unlike_evidence_refuses_to_add(g1_motion, tmp_path) -> None:
+    model, motion = g1_motion
+    text = path_of("g1").read_text()
+    longer = text.replace('xyz="-0.078273 0.0021489 -0.17734"', 'xyz="-0.078273 0.0021489 -0.18"')
+    assert longer != text
+    (tmp_path / "longer.urdf").write_text(longer)
+    other = load_model(tmp_path / "longer.urdf", setup="g1")
+    assert other.links == model.links
+    with pytest.raises(EvidenceError, match="different tree does not add"):
+        gather_evidence(model, motion) + gather_evidence(other, motion)
+    with pytest.raises(EvidenceError, match="different weights does not add"):
+        gather_evidence(model, motion) + gather_evidence(model, motion, weights=None)
+    with pytest.raises(TypeError):
+        gather_evidence(model, motion) + 1  # type: ignore[operator]
+
+
 def test_bad_input_is_named(g1_motion) -> None:
     model, motion = g1_motion
     broken = motion.v.copy()
@@ -409,8 +425,8 @@ def test_bad_input_is_named(g1_motion) -> None:
         gather_evidence(model, motion, weights={"left_foot": 0.0})
     with pytest.raises(EvidenceError, match="write 'default', None"):
         gather_evidence(model, motion, weights="none")
-    with pytest.raises(EvidenceError, match="different weights does not add"):
-        gather_evidence(model, motion) + gather_evidence(model, motion, weights=None)
+    with pytest.raises(MotionError, match="a frame on the link 'pelvis'"):
+        gather_evidence(model, replace(motion, base="imu_in_pelvis"))
     with pytest.raises(EvidenceError, match="nothing is measured"):
         gather_evidence(humanoid("g1"), replace(motion, wrenches={}, contacts={}))
     with pytest.raises(EvidenceError, match="needs 300 parameters"):

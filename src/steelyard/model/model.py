@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,6 +61,14 @@ class Tree:
     q_starts: NDArray[np.int64]
     v_starts: NDArray[np.int64]
     rows: NDArray[np.int64]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of all of it: two models with equal hashes move alike."""
+        digest = hashlib.sha256()
+        for array in (self.parents, self.kinds, self.axes, self.rotations, self.translations, self.rows):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,7 +142,14 @@ class Motion:
                     channel=name,
                     sample=sample,
                 )
-        model.frame(self.base)
+        frame = model.frame(self.base)
+        link = model.bodies[frame.body].name
+        if link != self.base:
+            raise MotionError(
+                f"the motion is given at {self.base!r}, which is a frame on the link {link!r}; give the motion of that "
+                "link's own frame",
+                channel="base",
+            )
 
 
 def motion_from_generalized(

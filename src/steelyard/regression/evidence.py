@@ -25,6 +25,7 @@ class EvidenceKey:
 
     Attributes:
         links: Links, in parameter order.
+        tree: Hash of the kinematic tree.
         nuisance: Names of the nuisance columns.
         priors: Standard deviations of their priors.
         base: The base link, in whose frame the rows are.
@@ -35,6 +36,7 @@ class EvidenceKey:
     """
 
     links: tuple[str, ...]
+    tree: str
     nuisance: tuple[str, ...]
     priors: tuple[float, ...]
     base: str
@@ -79,8 +81,6 @@ class Evidence:
                     "there; gather both alike",
                     names=[field],
                 )
-        if not np.array_equal(self.independent, other.independent):
-            raise EvidenceError("evidence of two different models does not add, although the names agree")
         total = Factor(len(self.factor))
         total.add(np.concatenate([self.factor, other.factor]))
         return Evidence(

@@ -104,6 +104,7 @@ def gather_evidence(
     factor, counts = _run(job, pieces(), cores)
     key = EvidenceKey(
         links=model.links,
+        tree=model.tree.sha256,
         nuisance=tuple(column.name for column in extra),
         priors=tuple(column.prior for column in extra),
         base=first.base,
