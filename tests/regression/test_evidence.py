@@ -12,7 +12,7 @@ from steelyard.exceptions import EvidenceError, ModelError, MotionError
 from steelyard.model import load_model
 from steelyard.model.setup import parse_setup
 from steelyard.motion import motion_from_generalized
-from steelyard.regression import Evidence, gather_evidence, load_evidence
+from steelyard.regression import Evidence, gather_evidence, load_evidence, residuals
 from steelyard.regression.factor import Factor
 from steelyard.regression.rows import base_rows
 from tests.humanoids import humanoid, path_of, random_configuration, shaken
@@ -431,7 +431,286 @@ def test_bad_input_is_named(g1_motion) -> None:
         gather_evidence(humanoid("g1"), replace(motion, wrenches={}, contacts={}))
     with pytest.raises(EvidenceError, match="needs 300 parameters"):
         gather_evidence(model, motion).cost(np.zeros(10))
-    with pytest.raises(EvidenceError, match="at base link 'torso_link' follows one at 'pelvis'"):
+    with pytest.raises(EvidenceError, match="motion number 2 of the stream: its base link is 'torso_link'"):
         gather_evidence(model, [motion, replace(motion, base="torso_link")])
     with pytest.raises(MotionError, match="no sole 'middle'"):
         gather_evidence(model, replace(motion, contacts={"middle": np.ones(400, dtype=bool)}))
+
+
+def inverse_covariance_cost(model, motion, parameters, **options) -> float:
+    """The cost of generalised least squares, by an oracle that forms every matrix of every sample in full.
+
+    Unknown forces are parameters of each sample there, estimated together: that is what projecting them out must equal.
+    """
+    from steelyard.regression.noise import plan_noise
+    from steelyard.regression.rows import all_columns, motion_arrays
+    from steelyard.regression.sensing import plan_sensing
+    from steelyard.regression.system import System, present_forces
+
+    sensing = plan_sensing(model, wrenches=motion.wrenches, **options)
+    noise = plan_noise(model, sensing, "default")
+    system = System(model, motion.base, sensing, (), None, all_columns(model))
+    plan = system.plan(motion)
+    arrays = motion_arrays(motion)
+    maps, hidden, floor = (system._map(plan, sources, arrays) for sources in (plan.measured, plan.unknown, plan.floor))
+    blind = replace_unknown(system, plan)
+    rows, _ = system.rows_of(blind, arrays, np.zeros((len(motion), 0), dtype=bool), system.forces(motion))
+    rows = rows.reshape(len(motion), plan.row_count, -1)
+    present = present_forces(plan, motion)
+    first = plan.rows.first_torque_row
+    total = 0.0
+    for i in range(len(motion)):
+        covariance = maps[i] @ np.diag(noise.wrenches**2) @ maps[i].T
+        covariance += floor[i] @ np.diag(np.resize(noise.floor, floor.shape[2]) ** 2) @ floor[i].T
+        covariance[first:, first:] += np.diag(noise.torques**2)
+        residual = rows[i, :, :-1] @ np.ravel(parameters) - rows[i, :, -1]
+        columns = hidden[i][:, present[i]]
+        # A large variance of the unknown forces, in the limit: the part of the inverse that their columns do not see.
+        basis = np.eye(len(residual))
+        if columns.size:
+            basis = np.linalg.svd(columns)[0][:, np.linalg.matrix_rank(columns, tol=1e-9) :]
+        seen = basis.T @ residual
+        total += float(seen @ np.linalg.solve(basis.T @ covariance @ basis, seen))
+    return total
+
+
+def replace_unknown(system, plan):
+    from dataclasses import replace as change
+
+    from steelyard.regression.sensing import _source_arrays
+
+    return change(plan, unknown=_source_arrays(system.model, (), plan.rows.regions), unknown_soles=())
+
+
+HARD = {
+    "talos, a foot lifted, all torques": ("talos", {"torques": ["*"]}, ("left",)),
+    "talos standing, one torque": ("talos", {"torques": ["arm_left_1_joint"]}, ()),
+    "icub standing, all torques": ("icub", {"torques": ["*"]}, ()),
+    "talos, a component of an ankle withheld": ("talos", {"withhold": ["left_foot.fz"]}, ("left",)),
+    "g1, only vertical forces": ("g1", {"withhold": ["*_foot.fx", "*_foot.fy", "*_foot.n*"]}, ("left",)),
+    "g1, no feet, all torques": ("g1", {"withhold": ["*_foot"], "torques": ["*"]}, ("left",)),
+    "g1, all that there is": ("g1", {"torques": ["*"]}, ()),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_whitened_evidence_is_generalised_least_squares(case: str) -> None:
+    name, options, lifted = HARD[case]
+    model = load_model(name)
+    true = shaken(model, seed=31)
+    soles = tuple(sole.name for sole in model.setup.soles if sole.name in lifted)
+    motion = standing_motion(model, 60, seed=32, parameters=true, lifted=soles)
+    evidence = gather_evidence(model, motion, **options)
+    plain = gather_evidence(model, motion, weights=None, **options)
+    assert evidence.rank == plain.rank
+    assert evidence.row_count == plain.row_count
+    assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
+    for phi in (model.parameters, 0.9 * model.parameters):
+        assert evidence.cost(phi) == pytest.approx(inverse_covariance_cost(model, motion, phi, **options), rel=1e-8)
+
+
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize("weights", [None, "default"])
+def test_residuals_without_the_regressor_add_up_to_the_cost(case: str, weights) -> None:
+    name, options, lifted = HARD[case]
+    model = load_model(name)
+    motion = standing_motion(model, 40, seed=33, lifted=tuple(s.name for s in model.setup.soles if s.name in lifted))
+    phi = shaken(model, seed=34)
+    left = residuals(model, motion, phi, weights=weights, **options)
+    evidence = gather_evidence(model, motion, weights=weights, **options)
+    assert np.sum(left**2) == pytest.approx(evidence.cost(phi), rel=1e-9)
+
+
+def test_chunks_and_sums_hold_with_everything_at_once() -> None:
+    """Sensors inside the legs, soles that come and go inside a chunk, torques, withheld components, offsets."""
+    model = load_model("talos")
+    motion = standing_motion(model, 150, seed=35, lifted=("left",))
+    motion = replace(motion, contacts={"left": motion.contacts["left"], "right": np.arange(150) % 3 > 0})
+    options = {"torques": ["leg_*"], "withhold": ["right_foot.nz"], "nuisance": ["wrench_offset", "viscous_friction"]}
+    whole = gather_evidence(model, motion, **options)
+    parts = [gather_evidence(model, piece, **options) for piece in motion.chunks(31)]
+    same(whole, sum(parts[1:], parts[0]))
+    same(whole, sum(parts))
+    same(whole, gather_evidence(model, motion.chunks(7), workers=2, **options))
+
+
+def test_a_robot_in_the_air_is_not_believed_beyond_measure() -> None:
+    """Wrong contact flags on a few samples must not outweigh a recording."""
+    model = load_model("talos")
+    motion = standing_motion(model, 60, seed=36)
+    noisy = replace(motion, proper_acceleration=motion.proper_acceleration + 0.01)
+    flags = {sole.name: np.ones(60, dtype=bool) for sole in model.setup.soles}
+    honest = gather_evidence(model, replace(noisy, contacts=flags)).cost(model.parameters)
+    flying = {name: values.copy() for name, values in flags.items()}
+    for values in flying.values():
+        values[:3] = False
+    standing_as_flight = gather_evidence(model, replace(noisy, contacts=flying))
+    weight = (9.81 * model.total_mass) ** 2 / (0.1 * 1.0) ** 2
+    assert honest < standing_as_flight.cost(model.parameters) < 60 * weight
+
+
+def test_near_still_samples_before_moving_ones_lose_no_digits() -> None:
+    model = load_model("g1")
+    generator = np.random.default_rng(6)
+    q = np.tile(model.neutral, (3000, 1))
+    q[:, 7:] += 1e-6 * generator.normal(size=(3000, 29))
+    q[1500:, 7:] = generator.normal(size=(1500, 29))
+    v, a = generator.normal(size=(2, 3000, model.velocity_size)) * np.where(np.arange(3000) < 1500, 1e-6, 1.0)[:, None]
+    wrenches = {name: generator.normal(size=(3000, 6)) for name in ("left_foot", "right_foot")}
+    motion = motion_from_generalized(model, np.arange(3000) / 100.0, q, v, a, wrenches=wrenches)
+    evidence = gather_evidence(model, motion.chunks(1500), weights=None, workers=1)
+    wanted = np.linalg.qr(base_rows(model, motion).reshape(-1, 300)[:, evidence.independent], mode="r")
+    wanted *= np.sign(np.diag(wanted))[:, None]
+    lengths = np.linalg.norm(wanted, axis=0)
+    assert np.max(np.linalg.norm(evidence.factor[:213, :213] - wanted, axis=0) / lengths) < 1e-9
+
+
+def test_evidence_from_a_machine_that_kept_other_columns_adds_all_the_same(g1_motion) -> None:
+    model, motion = g1_motion
+    here = gather_evidence(model, motion)
+    order = np.arange(300).reshape(30, 10)[:, ::-1].ravel()
+    columns = here.full_factor[:, order]
+    kept: list[int] = []
+    left = columns / np.linalg.norm(columns, axis=0)
+    for column in range(300):
+        size = np.linalg.norm(left[:, column])
+        if size > 1e-7:
+            kept.append(column)
+            direction = left[:, column] / size
+            left = left - np.outer(direction, direction @ left)
+            left = left - np.outer(direction, direction @ left)
+    independent = np.sort(order[kept])
+    assert not np.array_equal(independent, here.independent)
+    dependence = np.linalg.lstsq(here.full_factor[:, independent], here.full_factor[:, :300], rcond=None)[0]
+    factor = np.linalg.qr(here.full_factor[:, [*independent, 300]], mode="r")
+    there = Evidence(here.key, factor, independent, dependence, here.sample_count, here.effective_count, here.row_count)
+    both = here + there
+    for phi in (model.parameters, shaken(model, seed=41)):
+        assert both.cost(phi) == pytest.approx(2.0 * here.cost(phi), rel=1e-8)
+
+
+def test_independent_columns_are_chosen_in_order() -> None:
+    """The base link's ten come first; every later link hides what its hinge hides."""
+    evidence = gather_evidence(load_model("g1"), standing_motion(load_model("g1"), 60, seed=42))
+    assert evidence.independent[:10].tolist() == list(range(10))
+    per_link = np.bincount(evidence.independent // 10, minlength=30)
+    assert per_link.tolist() == [10] + 29 * [7]
+    assert np.max(np.abs(evidence.dependence)) < 10.0
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_arm_on_a_wall(axis: int) -> None:
+    arm = humanoid("g1", "fixed")
+    true = shaken(arm, seed=43)
+    motion = standing_motion(arm, 80, seed=44)
+    wall = replace(motion, proper_acceleration=np.tile(9.81 * np.eye(3)[axis], (80, 1)))
+    from steelyard.regression.rows import joint_torques
+
+    torques = joint_torques(arm, wall, true)
+    measured = replace(wall, torques={name: torques[:, k] for k, name in enumerate(arm.joints)})
+    evidence = gather_evidence(arm, measured, torques=["*"])
+    assert evidence.cost(true) < 1e-18 * evidence.cost(np.zeros_like(true))
+    with pytest.raises(EvidenceError, match="different gravity"):
+        evidence + gather_evidence(arm, motion, torques=["*"])
+    with pytest.raises(EvidenceError, match="the base is fixed, but its motion is not"):
+        gather_evidence(arm, replace(motion, angular_velocity=np.ones((80, 3))), torques=["*"])
+    with pytest.raises(EvidenceError, match="given at its base"):
+        gather_evidence(arm, replace(motion, base="torso_link"), torques=["*"])
+
+
+def test_few_rows_a_sample_are_enough(tmp_path) -> None:
+    """One torque on a long chain: the probe goes on until it has seen enough."""
+    from tests.model.test_bad_input import LINK, joint, robot
+
+    chain = [LINK.format(f"l{i}") for i in range(13)] + [joint(f"j{i:02}", f"l{i}", f"l{i + 1}") for i in range(12)]
+    (tmp_path / "chain.urdf").write_text(robot(*chain))
+    arm = load_model(tmp_path / "chain.urdf", base="fixed")
+    true = shaken(arm, seed=45)
+    motion = standing_motion(arm, 300, seed=46, parameters=true)
+    evidence = gather_evidence(arm, motion, torques=["j00"])
+    assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
+
+
+def test_ball_and_sliding_joints_and_sensors_within_sensors(tmp_path) -> None:
+    ball = "<geom type='box' size='.1 .2 .05' pos='.05 .02 .1' mass='1'/>"
+    tree = (
+        f"<body name='base'><freejoint/>{ball}<site name='sole' pos='0 0 -.1'/>"
+        f"<body name='a' pos='0 0 .3'><joint name='b' type='ball'/>{ball}"
+        f"<body name='c' pos='.2 0 .3'><joint name='s' type='slide' axis='1 1 0'/>{ball}"
+        f"<body name='d' pos='0 .1 .3'><joint name='h' axis='0 1 1'/>{ball}</body></body></body></body>"
+    )
+    (tmp_path / "m.xml").write_text(f"<mujoco><worldbody>{tree}</worldbody></mujoco>")
+    setup = parse_setup(
+        {
+            "wrench_sensor": [
+                {"name": "floor", "frame": "sole"},
+                {"name": "inner", "frame": "c", "at": "joint"},
+                {"name": "outer", "frame": "d", "at": "joint"},
+            ],
+            "sole": [
+                {"name": "one", "frame": "sole", "wrench": "floor", "vertices": [[0, 0, 0], [1, 0, 0], [0, 1, 0]]}
+            ],
+        }
+    )
+    model = load_model(tmp_path / "m.xml", setup=setup)
+    true = shaken(model, seed=47)
+    motion = standing_motion(model, 100, seed=48, parameters=true)
+    for weights in (None, "default"):
+        evidence = gather_evidence(model, motion, weights=weights, torques=["*"])
+        assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
+        assert evidence.row_count == 100 * (18 + 5)
+    zero = motion.q.copy()
+    zero[2, :4] = 0.0
+    with pytest.raises(MotionError, match="quaternion of ball joint 'b' is zero at sample 2"):
+        gather_evidence(model, replace(motion, q=zero))
+
+
+def test_more_bad_input_is_named(g1_motion, tmp_path) -> None:
+    model, motion = g1_motion
+    with pytest.raises(EvidenceError, match="unknown forces use up every row"):
+        gather_evidence(model, motion, unknown_wrenches=["pelvis"])
+    with pytest.raises(EvidenceError, match=r"torques is one text.*\['left_knee_joint'\]"):
+        gather_evidence(model, motion, torques="left_knee_joint")
+    with pytest.raises(EvidenceError, match="is a pair"):
+        gather_evidence(model, motion, weights={"left_foot": 2.0})
+    with pytest.raises(EvidenceError, match="must be a positive number"):
+        gather_evidence(model, motion, weights={"left_foot": "a"})
+    with pytest.raises(EvidenceError, match="prior of 'wrench_offset' is -1"):
+        gather_evidence(model, motion, nuisance=["wrench_offset"], priors={"wrench_offset": -1.0})
+    with pytest.raises(EvidenceError, match="workers is -1"):
+        gather_evidence(model, motion, workers=-1)
+    for nonsense in (None, 3, [{}]):
+        with pytest.raises(EvidenceError, match="needed"):
+            gather_evidence(model, nonsense)
+    with pytest.raises(MotionError, match="not an array of real numbers"):
+        replace(motion, q=motion.q + 1j)
+    with pytest.raises(MotionError, match="bandwidth is -3"):
+        replace(motion, bandwidth=-3.0)
+    with pytest.raises(MotionError, match="increasing"):
+        motion_from_generalized(model, np.zeros(3), *(np.zeros((3, n)) for n in (36, 35, 35)))
+    with pytest.raises(EvidenceError, match="cannot be written"):
+        gather_evidence(model, motion).save(tmp_path / "nowhere" / "e.npz")
+    with pytest.raises(ModelError, match="does not fit"):
+        residuals(model, motion, np.zeros(10))
+    soleless = load_model(path_of("talos"), setup=parse_setup({"wrench_sensor": [
+        {"name": "s", "frame": "leg_left_6_link", "at": "joint"}]}))  # fmt: skip
+    stood = standing_motion(load_model("talos"), 5, seed=1)
+    with pytest.raises(EvidenceError, match="nothing says where talos touches the ground"):
+        gather_evidence(soleless, replace(stood, wrenches={"s": stood.wrenches["left_foot"]}, contacts={}))
+
+
+def test_blas_gets_its_threads_back(g1_motion) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadpoolctl import threadpool_info
+
+    model, motion = g1_motion
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda part: gather_evidence(model, part), motion.chunks(200)))
+    assert threads() == before
+    same(both[0] + both[1], gather_evidence(model, motion))

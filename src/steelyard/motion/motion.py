@@ -56,6 +56,21 @@ class Motion:
     bandwidth: float | None = None
     orientation: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("time", "q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration"):
+            object.__setattr__(self, name, _as_numbers(getattr(self, name), name))
+        for group in ("wrenches", "torques"):
+            arrays = {name: _as_numbers(values, f"{group} of {name}") for name, values in getattr(self, group).items()}
+            object.__setattr__(self, group, arrays)
+        contacts = {name: np.asarray(values, dtype=np.bool_) for name, values in self.contacts.items()}
+        object.__setattr__(self, "contacts", contacts)
+        if self.time.ndim != 1:
+            raise MotionError(f"time has the shape {self.time.shape}; it must be one row of seconds", channel="time")
+        if not (np.isfinite(self.sample_rate) and self.sample_rate > 0.0):
+            raise MotionError(f"the sample rate is {self.sample_rate}; times must increase", channel="time")
+        if self.bandwidth is not None and not self.bandwidth > 0.0:
+            raise MotionError(f"the bandwidth is {self.bandwidth} Hz; it must be positive", channel="bandwidth")
+
     def __len__(self) -> int:
         return len(self.time)
 
@@ -119,14 +134,7 @@ class Motion:
         for name, values in self.torques.items():
             size = model.joint(name).velocity_size
             shapes[f"torque of {name}"] = (values, () if size == 1 else (size,))
-        for name, touching in self.contacts.items():
-            soles = [sole.name for sole in model.setup.soles]
-            if name not in soles:
-                raise MotionError(f"{model.name} has no sole {name!r}{did_you_mean(name, soles)}", channel=name)
-            if np.shape(touching) != (count,):
-                raise MotionError(
-                    f"contacts of {name!r} have the shape {np.shape(touching)}, not ({count},)", channel=name
-                )
+        self._check_contacts(model)
         for name, (values, shape) in shapes.items():
             if np.shape(values) != (count, *shape):
                 raise MotionError(
@@ -142,6 +150,34 @@ class Motion:
                     channel=name,
                     sample=sample,
                 )
+        self._check_quaternions(model, base_q)
+        self._check_base(model)
+
+    def _check_contacts(self, model: Model) -> None:
+        soles = [sole.name for sole in model.setup.soles]
+        for name, touching in self.contacts.items():
+            if name not in soles:
+                raise MotionError(f"{model.name} has no sole {name!r}{did_you_mean(name, soles)}", channel=name)
+            if touching.shape != self.time.shape:
+                raise MotionError(
+                    f"contacts of {name!r} have the shape {touching.shape}, not {self.time.shape}", channel=name
+                )
+
+    def _check_quaternions(self, model: Model, base_q: int) -> None:
+        for index, body in enumerate(model.bodies):
+            if body.joint.kind == "ball":
+                start = int(model.tree.q_starts[index]) - base_q
+                short = np.flatnonzero(np.linalg.norm(self.q[:, start : start + 4], axis=1) < 1e-6)
+                if len(short):
+                    raise MotionError(
+                        f"the quaternion of ball joint {body.joint.name!r} is zero at sample {short[0]}; drop it",
+                        channel=body.joint.name,
+                        sample=int(short[0]),
+                    )
+
+    def _check_base(self, model: Model) -> None:
+        if not isinstance(self.base, str):
+            raise MotionError(f"the base link is {self.base!r}; give a link's name", channel="base")
         frame = model.frame(self.base)
         link = model.bodies[frame.body].name
         if link != self.base:
@@ -150,6 +186,13 @@ class Motion:
                 "link's own frame",
                 channel="base",
             )
+
+
+def _as_numbers(values: Any, name: str) -> FloatArray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise MotionError(f"{name} is not an array of real numbers", channel=name)
+    return array.astype(np.float64, copy=False)
 
 
 def motion_from_generalized(
@@ -166,7 +209,10 @@ def motion_from_generalized(
         gravity: Acceleration of free fall, along −z of the world, m/s².
         **measured: `wrenches`, `torques`, `contacts`, `bandwidth` of the Motion.
     """
-    times, positions, velocities, accelerations = (np.asarray(x, dtype=np.float64) for x in (time, q, v, a))
+    arrays = {"time": time, "q": q, "v": v, "a": a}
+    times, positions, velocities, accelerations = (_as_numbers(values, name) for name, values in arrays.items())
+    if times.ndim != 1 or (len(times) > 1 and not times[-1] > times[0]):
+        raise MotionError("time must be one row of increasing seconds", channel="time")
     count = len(times)
     widths = {"q": (positions, model.position_size), "v": (velocities, model.velocity_size)}
     widths["a"] = (accelerations, model.velocity_size)

@@ -26,6 +26,9 @@ class EvidenceKey:
     Attributes:
         links: Links, in parameter order.
         tree: Hash of the kinematic tree.
+        sensing: Hash of where and how the sensors sit.
+        reference: Hash of the parameters at which nuisance columns were linearised; empty where none was.
+        gravity: Direction of a fixed base's proper acceleration; empty for a floating one.
         nuisance: Names of the nuisance columns.
         priors: Standard deviations of their priors.
         base: The base link, in whose frame the rows are.
@@ -37,6 +40,9 @@ class EvidenceKey:
 
     links: tuple[str, ...]
     tree: str
+    sensing: str
+    reference: str
+    gravity: tuple[float, ...]
     nuisance: tuple[str, ...]
     priors: tuple[float, ...]
     base: str
@@ -70,6 +76,10 @@ class Evidence:
     effective_count: float
     row_count: int
 
+    def __radd__(self, other: object) -> Evidence:
+        # sum() starts from 0.
+        return self if other == 0 else NotImplemented
+
     def __add__(self, other: Evidence) -> Evidence:
         if not isinstance(other, Evidence):
             return NotImplemented
@@ -81,8 +91,13 @@ class Evidence:
                     "there; gather both alike",
                     names=[field],
                 )
+        theirs = other.factor
+        if not np.array_equal(self.independent, other.independent):
+            # Another machine may have kept other columns of the same system: take those that were kept here.
+            kept = np.concatenate([self.independent, np.arange(self.parameter_count, other.full_factor.shape[1])])
+            theirs = other.full_factor[:, kept]
         total = Factor(len(self.factor))
-        total.add(np.concatenate([self.factor, other.factor]))
+        total.add(np.concatenate([self.factor, theirs]))
         return Evidence(
             self.key,
             np.ascontiguousarray(total.matrix),
@@ -162,7 +177,10 @@ class Evidence:
             nuisance: Values of the nuisance columns; zeros by default. Their priors are not part of the cost.
         """
         extra = np.zeros(len(self.key.nuisance)) if nuisance is None else np.asarray(nuisance, dtype=np.float64)
-        phi = np.asarray(parameters, dtype=np.float64).ravel()
+        try:
+            phi = np.asarray(parameters, dtype=np.float64).ravel()
+        except (TypeError, ValueError) as error:
+            raise EvidenceError("the parameters must be an array of numbers") from error
         if phi.size != self.parameter_count or extra.shape != (len(self.key.nuisance),):
             raise EvidenceError(
                 f"cost needs {self.parameter_count} parameters and {len(self.key.nuisance)} nuisance values; "
@@ -172,17 +190,24 @@ class Evidence:
         return float(residual @ residual)
 
     def save(self, path: str | Path) -> None:
-        """Writes the evidence to a file (.npz, plain arrays and JSON)."""
-        with Path(path).open("wb") as file:
-            np.savez(
-                file,
-                key=np.array(json.dumps(asdict(self.key))),
-                factor=self.factor,
-                independent=self.independent,
-                dependence=self.dependence,
-                counts=np.array([self.sample_count, self.row_count], dtype=np.int64),
-                effective_count=np.array(self.effective_count),
-            )
+        """Writes the evidence to a file (.npz, plain arrays and JSON).
+
+        Raises:
+            EvidenceError: The file cannot be written.
+        """
+        try:
+            with Path(path).open("wb") as file:
+                np.savez(
+                    file,
+                    key=np.array(json.dumps(asdict(self.key))),
+                    factor=self.factor,
+                    independent=self.independent,
+                    dependence=self.dependence,
+                    counts=np.array([self.sample_count, self.row_count], dtype=np.int64),
+                    effective_count=np.array(self.effective_count),
+                )
+        except OSError as error:
+            raise EvidenceError(f"{path}: the evidence cannot be written ({error.strerror})") from error
 
 
 def load_evidence(path: str | Path) -> Evidence:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 LARGEST_STEP = 30.0
 """Greatest column norm of ``W`` that the Gram product takes; ``1 + WᵀW`` then loses at most three of sixteen digits."""
 
-SMALLEST_PIVOT = 1e-11
+SMALLEST_PIVOT = 1e-6
 """Least diagonal entry of the factor, relative to its column's norm, by which rows are divided."""
 
 _LESSON = 3
+_TASTE = 200
 
 
 class Factor:
@@ -41,12 +42,14 @@ class Factor:
         self.size = size
         self.fast_chunks = 0
         self.slow_chunks = 0
+        self._pending: list[FloatArray] = []
         self._active = np.zeros(size, dtype=np.bool_)
         self._triangle: FloatArray = np.zeros((0, 0))
 
     @property
     def matrix(self) -> FloatArray:
         """The factor: upper triangular with a non-negative diagonal, shape (size, size)."""
+        self._flush()
         if self._active.all():
             return self._triangle
         spread = np.zeros((self.size, self.size))
@@ -54,10 +57,29 @@ class Factor:
         return _triangle_of(spread)
 
     def add(self, rows: FloatArray) -> None:
-        """Adds rows, shape (m, size), C-contiguous; they may be overwritten."""
+        """Adds rows, shape (m, size), C-contiguous; they may be overwritten.
+
+        A handful of rows waits for company: one decomposition of many costs less than many of few.
+        """
+        if len(rows) < self.size:
+            self._pending.append(rows)
+            if sum(map(len, self._pending)) >= _LESSON * self.size:
+                self._flush()
+            return
+        self._add(rows)
+
+    def _flush(self) -> None:
+        if self._pending:
+            rows = np.concatenate(self._pending)
+            self._pending = []
+            self._add(rows)
+
+    def _add(self, rows: FloatArray) -> None:
         busy = rows.any(axis=0)
         if np.any(busy & ~self._active):
             self._widen(busy | self._active)
+        if not self._active.any():
+            return
         if not self._active.all():
             rows = np.ascontiguousarray(rows[:, self._active])
         if not self._add_by_gram(rows):
@@ -81,6 +103,11 @@ class Factor:
         """Tries the fast way; when it is refused, `rows` are as they were, up to rounding."""
         count = rows.shape[1]
         if len(rows) < count or not self._well_posed():
+            return False
+        # A few rows tell whether the chunk is like those before: dividing and multiplying again would cost digits.
+        few = np.array(rows[:: max(1, len(rows) // _TASTE)], order="C")
+        _blas("dtrsm", "L", "L", "N", "N", count, len(few), 1.0, self._triangle, count, few, count)
+        if not np.all(np.linalg.norm(few, axis=0) * np.sqrt(len(rows) / len(few)) <= LARGEST_STEP):
             return False
         # BLAS sees our rows as the columns of Zᵀ, and our upper triangle R as the lower triangle Rᵀ.
         _blas("dtrsm", "L", "L", "N", "N", count, len(rows), 1.0, self._triangle, count, rows, count)

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from steelyard.exceptions import EvidenceError
-from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.exceptions import EvidenceError, SteelyardError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.motion import Motion, motion_from_arrays
-from steelyard.regression import kernels
 from steelyard.regression.evidence import Evidence, EvidenceKey
 from steelyard.regression.factor import Factor
-from steelyard.regression.kernels import MotionArrays
-from steelyard.regression.nuisance import Nuisance, nuisance_columns, plan_nuisance
-from steelyard.regression.rows import all_columns, motion_arrays, tree_arrays, walk_arrays
-from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows, plan_sensing
+from steelyard.regression.independence import independent_columns
+from steelyard.regression.noise import plan_noise
+from steelyard.regression.nuisance import plan_nuisance
+from steelyard.regression.rows import all_columns
+from steelyard.regression.sensing import Sensing, plan_rows, plan_sensing, sensing_hash
+from steelyard.regression.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from steelyard.model import Model
 
-DEFAULT_NOISE = {"force": 1.0, "moment": 0.05, "torque": 0.5}
-"""Standard deviations by which rows are whitened unless others are stated: newtons, newton metres, newton metres. They
-set how sensors count against each other; the noise itself is estimated from residuals later."""
-
-_CHUNK_BYTES = 24e6
-_PROBE_SAMPLES_PER_COLUMN = 3
+_BYTES_IN_FLIGHT = 48e6
 
 
 def gather_evidence(
     model: Model,
     motion: Motion | Iterable[Motion] | Mapping[str, Any],
     *,
-    weights: Mapping[str, float] | str | None = "default",
+    weights: Mapping[str, Any] | str | None = "default",
     torques: Sequence[str] | None = None,
     withhold: Sequence[str] = (),
     unknown_wrenches: Sequence[str] = (),
@@ -53,16 +49,16 @@ def gather_evidence(
     """Gives the Evidence of a motion, or of a stream of motions that is longer than memory.
 
     Each sample gives six rows for each region of bodies between wrench sensors and one for each measured torque,
-    ``Y φ = H f``. They are whitened in the sensors' own space, what was not measured is projected out, and the rest
-    goes into the triangular factor.
+    ``Y φ = H f``. What was not measured is projected out, the rest is whitened by the sensors' noise, and goes into the
+    triangular factor.
 
     Args:
         model: The model.
         motion: A Motion; or Motions one after the other, all with the same base link and sensors; or plain arrays by
             name, as `motion_from_generalized` takes them (``time``, ``q``, ``v``, ``a``, ``wrenches``, ...).
-        weights: Standard deviations of the noise by sensor (``"left_foot"``), component (``"left_foot.fx"``), joint, or
-            kind (``"force"``, ``"moment"``, ``"torque"``); what is not named, and all with "default", has that of
-            `DEFAULT_NOISE`. None gives the papers' plain sums.
+        weights: Standard deviations of the noise by component (``"left_foot.fx"``), by sensor as a pair (force,
+            moment), by joint, or by kind ("force", "moment", "torque"); what is not named, and all with "default",
+            has that of `DEFAULT_NOISE`. None gives the papers' plain sums.
         torques: Names or patterns of joints whose torques are used; by default those that the setup calls measured.
         withhold: Sensors or components to treat as not measured.
         unknown_wrenches: Frames at which an unknown wrench acts.
@@ -72,221 +68,173 @@ def gather_evidence(
 
     Raises:
         MotionError: A motion is empty, has the wrong shape, or a number that is not finite.
-        EvidenceError: Something named is not there, or a sensor has no data.
+        EvidenceError: Something named is not there, a sensor has no data, or nothing is left.
     """
-    if isinstance(motion, Mapping):
-        motion = motion_from_arrays(model, motion)
-    stream = iter([motion] if isinstance(motion, Motion) else motion)
-    first = next(stream, None)
-    if first is None:
-        raise EvidenceError("there is no motion to gather from")
-    first.check(model)
-    used = _used_torques(model, first, torques)
+    first, stream = _first_of(model, motion)
+    threads = workers if workers is not None else os.cpu_count() or 1
+    if threads < 1:
+        raise EvidenceError(f"workers is {workers}; at least one has to work")
     sensing = plan_sensing(
-        model, wrenches=first.wrenches, torques=used, withhold=withhold, unknown_wrenches=unknown_wrenches
+        model,
+        wrenches=first.wrenches,
+        torques=_names("torques", model.setup.torques_measured if torques is None else torques),
+        withhold=_names("withhold", withhold),
+        unknown_wrenches=_names("unknown_wrenches", unknown_wrenches),
     )
-    extra = plan_nuisance(model, sensing, nuisance, priors)
-    noise = _noise(model, sensing, weights)
-    independent, dependence = independent_columns(model, first.base, sensing)
-    job = _Job(model, first.base, sensing, extra, noise, independent)
-    size = job.chunk_size()
-
-    def pieces() -> Iterable[Motion]:
-        for number, part in enumerate(_chain(first, stream)):
-            if number:
-                part.check(model)
-                _refuse_change(first, part)
-            yield from part.chunks(size)
-
-    cores = (
-        workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
-    )
-    factor, counts = _run(job, pieces(), cores)
+    _need_torques(sensing, first)
+    extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
+    noise = plan_noise(model, sensing, weights)
+    gravity = _gravity(model, first)
+    with _one_blas_thread():
+        independent, dependence = independent_columns(model, first.base, sensing, gravity)
+        columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
+        columns[independent] = np.arange(len(independent))
+        system = System(model, first.base, sensing, extra, noise, columns.reshape(-1, PARAMETER_COUNT))
+        factor, counts = _run(system, _pieces(model, sensing, first, stream, _chunk_size(system, threads)), threads)
+    if not np.all(np.isfinite(factor)):
+        raise EvidenceError("the factor is not finite; a number in the motion or the model is far too large")
+    linearised = any(column.group in ("accelerometer_bias", "imu_mounting") for column in extra)
     key = EvidenceKey(
         links=model.links,
         tree=model.tree.sha256,
+        sensing=sensing_hash(model, sensing),
+        reference=hashlib.sha256(model.parameters.tobytes()).hexdigest() if linearised else "",
+        gravity=gravity,
         nuisance=tuple(column.name for column in extra),
         priors=tuple(column.prior for column in extra),
         base=first.base,
         measured=tuple(source.name for source in sensing.measured),
         unknown=tuple(dict.fromkeys(source.name for source in sensing.unknown)),
         torques=sensing.torques,
-        weights=() if noise is None else tuple(noise.tolist()),
+        weights=() if noise is None else (*noise.wrenches.tolist(), *noise.torques.tolist(), *noise.floor.tolist()),
     )
-    return Evidence(
-        key, np.ascontiguousarray(factor), independent, dependence, int(counts[0]), float(counts[1]), int(counts[2])
-    )
+    factor.setflags(write=False)
+    return Evidence(key, factor, independent, dependence, int(counts[0]), float(counts[1]), int(counts[2]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """All that one chunk needs to become rows."""
-
-    model: Model
-    base: str
-    sensing: Sensing
-    nuisance: tuple[Nuisance, ...]
-    noise: FloatArray | None
-    independent: np.ndarray[Any, np.dtype[np.int64]]
-
-    @property
-    def width(self) -> int:
-        """Columns: independent parameters, nuisance, and the measured forces."""
-        return len(self.independent) + len(self.nuisance) + 1
-
-    def chunk_size(self) -> int:
-        rows = plan_rows(self.model, self.sensing, frozenset()).row_count
-        return max(64, int(_CHUNK_BYTES / (8.0 * rows * self.width)))
-
-    def rows_of(self, motion: Motion) -> tuple[FloatArray, int]:
-        """Gives the whitened, projected rows ``[Y | nuisance | f]`` of a chunk, and how many of them say something."""
-        standing = frozenset(
-            sole.name for sole in self.model.setup.soles if np.all(motion.contacts.get(sole.name, True))
-        )
-        plan = plan_rows(self.model, self.sensing, standing)
-        columns = np.full(len(self.model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
-        columns[self.independent] = np.arange(len(self.independent))
-        return system_rows(
-            self.model, self.base, self.sensing, plan, motion_arrays(motion), _present(plan, motion),
-            measured_forces(self.sensing, motion), columns.reshape(-1, PARAMETER_COUNT), self.width, self.nuisance,
-        self.noise, )  # fmt: skip
-
-
-def system_rows(
+def residuals(
     model: Model,
-    base: str,
-    sensing: Sensing,
-    plan: RowPlan,
-    motion: MotionArrays,
-    present: np.ndarray[Any, np.dtype[np.bool_]],
-    forces: FloatArray,
-    columns: np.ndarray[Any, np.dtype[np.int64]],
-    width: int,
-    nuisance: Sequence[Nuisance] = (),
-    noise: FloatArray | None = None,
-) -> tuple[FloatArray, int]:
-    """Gives rows ``[Y | nuisance | f]``, shape (n · n_rows, width), whitened and projected; and how many are left.
+    motion: Motion,
+    parameters: Any = None,
+    *,
+    weights: Mapping[str, Any] | str | None = None,
+    torques: Sequence[str] | None = None,
+    withhold: Sequence[str] = (),
+    unknown_wrenches: Sequence[str] = (),
+) -> FloatArray:
+    """Gives what a motion leaves at given parameters, ``Y φ − H f``, sample by sample, without forming ``Y``.
 
-    Args:
-        model: The model.
-        base: Name of the base link.
-        sensing: What is measured.
-        plan: The rows.
-        motion: The samples.
-        present: Which unknown forces act, shape (n, n_unknown).
-        forces: Measured components and torques, shape (n, n_measured + n_torques).
-        columns: Column of each parameter, −1 for none, shape (n_links, 10).
-        width: Number of columns, the forces' included.
-        nuisance: Nuisance columns.
-        noise: Standard deviation of each measured component and torque; None for plain sums.
-    """
-    tree, walk = tree_arrays(model), walk_arrays(model, model.frame(base).body)
-    count, measured = len(motion.rate), len(sensing.measured)
-    rows = np.zeros((count, plan.row_count, width))
-    kernels.regressor_rows(tree, walk, plan.rows, motion, columns, rows)
-    maps = np.zeros((count, plan.row_count, measured))
-    kernels.force_map(tree, walk, plan.rows, motion, plan.measured, maps)
-    first = plan.rows.first_torque_row
-    np.einsum("nkm,nm->nk", maps, forces[:, :measured], out=rows[:, :, -1])
-    rows[:, first:, -1] += forces[:, measured:]
-    if nuisance:
-        place = width - 1 - len(nuisance)
-        rows[:, :, place:-1] = nuisance_columns(model, nuisance, plan, walk, motion, maps, sensing)
-    kept = np.empty(count, dtype=np.int64)
-    hidden = np.zeros((count, plan.row_count, len(plan.unknown_soles)))
-    if len(plan.unknown_soles):
-        kernels.force_map(tree, walk, plan.rows, motion, plan.unknown, hidden)
-    if noise is None:
-        roots = np.zeros((count, plan.row_count, 0))
-    else:
-        roots = np.zeros((count, plan.row_count, measured + plan.row_count - first))
-        np.multiply(maps, noise[:measured], out=roots[:, :, :measured])
-        torque = np.arange(plan.row_count - first)
-        roots[:, first + torque, measured + torque] = noise[measured:]
-    if noise is not None or len(plan.unknown_soles):
-        kernels.reduce_rows(rows, roots, hidden, present, kept)
-        return rows.reshape(-1, width), int(kept.sum())
-    return rows.reshape(-1, width), count * plan.row_count
-
-
-def measured_forces(sensing: Sensing, motion: Motion) -> FloatArray:
-    """Gives the measured wrench components and torques side by side, shape (n, n_measured + n_torques)."""
-    axes = {axis: number for number, axis in enumerate(("fx", "fy", "fz", "nx", "ny", "nz"))}
-    columns = [motion.wrenches[source.name.rpartition(".")[0]][:, axes[source.axis]] for source in sensing.measured]
-    for joint in sensing.torques:
-        values = motion.torques[joint]
-        columns += [values] if values.ndim == 1 else list(values.T)
-    return np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
-
-
-@lru_cache(maxsize=64)
-def independent_columns(
-    model: Model, base: str, sensing: Sensing
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
-    """Gives the parameters whose columns can be told apart by some motion, and how the others' follow from theirs.
-
-    A property of the tree, the channels and the sensing. It is found once, numerically: of the rows of many random
-    motions (every joint at any angle, any base motion, soles on and off the ground) a pivoted QR decomposition keeps
-    a basis.
+    Rows, projection and whitening are those of `gather_evidence` with the same arguments: the squares add up to
+    ``evidence.cost(parameters)``. With sensors at the ground and nothing withheld, a row is the wrench that is not
+    explained, N and N m, at the base link.
 
     Returns:
-        Indices of the independent parameters, ascending, and the matrix ``K`` with ``Y = Y_independent K``.
+        Shape (n_samples, n_rows); rows that unknown forces use up are zero.
     """
-    total = len(model.links) * PARAMETER_COUNT
-    count = _PROBE_SAMPLES_PER_COLUMN * total // 6 + 20
-    generator = np.random.default_rng(0)
-    tree = tree_arrays(model)
-    q = generator.uniform(
-        -np.pi, np.pi, size=(count, max(1, model.position_size - (7 if model.base == "floating" else 0)))
+    motion.check(model)
+    sensing = plan_sensing(
+        model,
+        wrenches=motion.wrenches,
+        torques=_names("torques", model.setup.torques_measured if torques is None else torques),
+        withhold=_names("withhold", withhold),
+        unknown_wrenches=_names("unknown_wrenches", unknown_wrenches),
     )
-    v, a = generator.normal(size=(2, count, max(1, tree.v_size)))
-    rate, turn, pull = generator.normal(size=(3, count, 3))
-    if model.base == "fixed":
-        up = 9.81 * np.asarray(model.bodies[0].placement.rotation[2])
-        rate, turn, pull = np.zeros((count, 3)), np.zeros((count, 3)), np.tile(up, (count, 1))
-    plan = plan_rows(model, sensing, frozenset())
-    always = np.array([sole == ALWAYS for sole in plan.unknown_soles], dtype=np.bool_)
-    present = (generator.random(size=(count, len(plan.unknown_soles))) < 0.5) | always
-    for sole in set(plan.unknown_soles) - {ALWAYS}:
-        members = [number for number, name in enumerate(plan.unknown_soles) if name == sole]
-        present[:, members] = present[:, members[:1]]
-    forces = np.zeros((count, len(sensing.measured) + plan.row_count - plan.rows.first_torque_row))
-    motion = MotionArrays(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
-    rows, _ = system_rows(model, base, sensing, plan, motion, present, forces, all_columns(model), total + 1)
-    columns = rows[:, :total]
-    lengths = np.linalg.norm(columns, axis=0)
-    scale = np.where(lengths > 1e-12 * lengths.max(), lengths, 1.0)
-    columns = np.where(lengths > 1e-12 * lengths.max(), columns / scale, 0.0)
-    triangle, order = qr(columns, mode="r", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diagonal(triangle))
-    padded = np.maximum(np.append(diagonal, 0.0), 1e-16 * diagonal[0])
-    small = padded[1:] < 1e-9 * diagonal[0]
-    rank = int(np.argmax(np.where(small, padded[:-1] / padded[1:], 0.0))) + 1
-    combination = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
-    chosen = order[:rank]
-    sorted_places = np.argsort(chosen)
-    independent = chosen[sorted_places].astype(np.int64)
-    dependence = np.zeros((rank, total))
-    dependence[np.arange(rank), independent] = 1.0
-    dependence[:, order[rank:]] = (combination / scale[chosen][:, None] * scale[order[rank:]])[sorted_places]
-    dependence[np.abs(dependence) < 1e-10 * np.max(np.abs(dependence), axis=0, initial=1e-300)] = 0.0
-    independent.setflags(write=False)
-    dependence.setflags(write=False)
-    return independent, dependence
+    _need_torques(sensing, motion)
+    changed = model if parameters is None else model.with_parameters(parameters)
+    system = System(model, motion.base, sensing, (), plan_noise(model, sensing, weights), all_columns(model))
+    return system.residuals(motion, changed.parameters)
 
 
-def _run(job: _Job, pieces: Iterable[Motion], workers: int) -> tuple[FloatArray, FloatArray]:
+def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:
+    if isinstance(motion, Mapping):
+        motion = motion_from_arrays(model, motion)
+    if not isinstance(motion, Iterable) and not isinstance(motion, Motion):
+        raise EvidenceError(f"a motion is needed, not {type(motion).__name__}")
+    stream = iter([motion] if isinstance(motion, Motion) else motion)
+    first = next(stream, None)
+    if first is None:
+        raise EvidenceError("there is no motion to gather from")
+    if not isinstance(first, Motion):
+        raise EvidenceError(f"a stream of Motions is needed, not of {type(first).__name__}")
+    first.check(model)
+    return first, stream
+
+
+def _names(what: str, names: Sequence[str]) -> Sequence[str]:
+    if isinstance(names, str):
+        raise EvidenceError(f"{what} is one text, {names!r}; write a list of names: [{names!r}]")
+    return names
+
+
+def _need_torques(sensing: Sensing, motion: Motion) -> None:
+    silent = [joint for joint in sensing.torques if joint not in motion.torques]
+    if silent:
+        raise EvidenceError(
+            f"the torque of joint {silent[0]!r} is not in this motion; record it, or leave it out", names=silent
+        )
+
+
+def _gravity(model: Model, motion: Motion) -> tuple[float, ...]:
+    """Gives the proper acceleration of a fixed base, which must neither turn nor change; empty for a floating one."""
+    if model.base == "floating":
+        return ()
+    if motion.base != model.bodies[0].name:
+        raise EvidenceError(
+            f"a fixed robot's motion is given at its base, {model.bodies[0].name!r}, not {motion.base!r}"
+        )
+    _refuse_moving_base(motion, motion.proper_acceleration[0])
+    return tuple(np.round(motion.proper_acceleration[0], 9).tolist())
+
+
+def _refuse_moving_base(motion: Motion, gravity: FloatArray) -> None:
+    moves = np.any(motion.angular_velocity) or np.any(motion.angular_acceleration)
+    if moves or np.max(np.abs(motion.proper_acceleration - gravity)) > 1e-6:
+        raise EvidenceError(
+            "the base is fixed, but its motion is not: angular rates must be zero, the proper acceleration constant; "
+            'load the model with base="floating" if it moves'
+        )
+
+
+def _pieces(model: Model, sensing: Sensing, first: Motion, rest: Iterator[Motion], size: int) -> Iterator[Motion]:
+    """Gives all motions in chunks, each checked before it is used."""
+    needed = {source.name.rpartition(".")[0] for source in sensing.measured}
+    yield from first.chunks(size)
+    for number, part in enumerate(rest, start=2):
+        try:
+            part.check(model)
+            if part.base != first.base:
+                raise EvidenceError(f"its base link is {part.base!r}, the first one's {first.base!r}")
+            missing = sorted(needed - set(part.wrenches))
+            if missing:
+                raise EvidenceError(f"the wrench sensor {missing[0]!r} has no data there", names=missing)
+            _need_torques(sensing, part)
+            if model.base == "fixed":
+                _refuse_moving_base(part, first.proper_acceleration[0])
+        except SteelyardError as error:
+            raise EvidenceError(f"motion number {number} of the stream: {error}") from error
+        yield from part.chunks(size)
+
+
+def _chunk_size(system: System, workers: int) -> int:
+    """Gives how many samples a chunk may have, so that all workers' together stay within bounds."""
+    plan = plan_rows(system.model, system.sensing, frozenset())
+    maps = (
+        2 * len(plan.measured.bodies) + len(plan.floor.bodies) + len(plan.unknown_soles) + len(system.sensing.torques)
+    )
+    return max(64, int(_BYTES_IN_FLIGHT / workers / (8.0 * plan.row_count * (system.width + maps))))
+
+
+def _run(system: System, pieces: Iterable[Motion], workers: int) -> tuple[FloatArray, FloatArray]:
     """Factors the pieces, each worker into its own factor; the workers' factors are added in order."""
-    factors = [Factor(job.width) for _ in range(workers)]
+    factors = [Factor(system.width) for _ in range(workers)]
     counts = np.zeros((workers, 3))
 
     def work(worker: int, piece: Motion) -> None:
-        rows, kept = job.rows_of(piece)
+        rows, kept = system.rows(piece)
         factors[worker].add(rows)
         counts[worker] += (len(piece), piece.effective_count, kept)
 
-    # One BLAS thread each: threaded BLAS under load was seen to be seventy times slower.
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         pending: list[Any] = [None] * workers
         for number, piece in enumerate(pieces):
             worker = number % workers
@@ -297,68 +245,34 @@ def _run(job: _Job, pieces: Iterable[Motion], workers: int) -> tuple[FloatArray,
         for future in pending:
             if future is not None:
                 future.result()
-        for other in factors[1:]:
-            factors[0].add(np.array(other.matrix))
-    return factors[0].matrix, counts.sum(axis=0)
+    for other in factors[1:]:
+        factors[0].add(np.array(other.matrix))
+    return np.array(factors[0].matrix), counts.sum(axis=0)
 
 
-def _chain(first: Motion, rest: Iterable[Motion]) -> Iterable[Motion]:
-    yield first
-    yield from rest
+@dataclass
+class _BlasGuard:
+    """Keeps BLAS at one thread while anybody needs it so, and gives it back when the last one leaves."""
+
+    lock: threading.Lock
+    users: int = 0
+    limits: Any = None
 
 
-def _refuse_change(first: Motion, part: Motion) -> None:
-    if part.base != first.base:
-        raise EvidenceError(f"a motion at base link {part.base!r} follows one at {first.base!r}; gather them apart")
-    missing = sorted((set(first.wrenches) | set(first.torques)) - set(part.wrenches) - set(part.torques))
-    if missing:
-        raise EvidenceError(f"the channel {missing[0]!r} is missing in a later motion", names=missing)
+_GUARD = _BlasGuard(threading.Lock())
 
 
-def _used_torques(model: Model, motion: Motion, torques: Sequence[str] | None) -> list[str]:
-    wanted = list(model.setup.torques_measured) if torques is None else list(torques)
-    joints = []
-    for pattern in wanted:
-        matched = match_pattern(pattern, model.joints)
-        if not matched:
-            raise EvidenceError(f"no joint is called {pattern!r}{did_you_mean(pattern, model.joints)}", names=[pattern])
-        joints += matched
-    silent = [joint for joint in joints if joint not in motion.torques]
-    if silent:
-        raise EvidenceError(
-            f"the torque of joint {silent[0]!r} is not in this motion; record it, or leave it out", names=silent
-        )
-    return joints
-
-
-def _present(plan: RowPlan, motion: Motion) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    present = np.ones((len(motion), len(plan.unknown_soles)), dtype=np.bool_)
-    for number, sole in enumerate(plan.unknown_soles):
-        if sole != ALWAYS and sole in motion.contacts:
-            present[:, number] = motion.contacts[sole]
-    return present
-
-
-def _noise(model: Model, sensing: Sensing, weights: Mapping[str, float] | str | None) -> FloatArray | None:
-    """Gives the standard deviation of each measured component and torque; None for plain sums."""
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        if weights != "default":
-            raise EvidenceError(f"weights is {weights!r}; write 'default', None, or standard deviations by sensor")
-        weights = {}
-    names = [source.name for source in sensing.measured]
-    known = {*DEFAULT_NOISE, *names, *(name.rpartition(".")[0] for name in names), *sensing.torques}
-    for name, value in weights.items():
-        if name not in known:
-            raise EvidenceError(f"no sensor or joint is called {name!r}{did_you_mean(name, known)}", names=[name])
-        if not np.isfinite(value) or value <= 0.0:
-            raise EvidenceError(f"the noise of {name!r} is {value}; it must be a positive number", names=[name])
-    stated = {**DEFAULT_NOISE, **weights}
-    noise = []
-    for source in sensing.measured:
-        kind = "force" if source.axis.startswith("f") else "moment"
-        noise.append(stated.get(source.name, stated.get(source.name.rpartition(".")[0], stated[kind])))
-    for joint in sensing.torques:
-        noise += [stated.get(joint, stated["torque"])] * model.joint(joint).velocity_size
-    return np.array(noise, dtype=np.float64)
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """One BLAS thread: the chunks are the parallel work, and threaded BLAS under load was seen seventy times slower."""
+    with _GUARD.lock:
+        if _GUARD.users == 0:
+            _GUARD.limits = threadpool_limits(limits=1, user_api="blas")
+        _GUARD.users += 1
+    try:
+        yield
+    finally:
+        with _GUARD.lock:
+            _GUARD.users -= 1
+            if _GUARD.users == 0:
+                _GUARD.limits.restore_original_limits()

@@ -514,16 +514,17 @@ def force_map(tree, walk, plan, motion, sources, out):
 
 @_compiled
 def reduce_rows(rows, noise, unknown, present, kept):
-    """Whitens each sample's rows, and then projects unknown forces out, in place.
+    """Projects unknown forces out of each sample's rows, and then whitens what is left, in place.
 
-    ``rows`` of a sample become ``N L⁻¹ rows`` with ``L Lᵀ`` the covariance of the right-hand side's noise and ``N`` an
-    orthonormal basis of the null space of ``(L⁻¹ H_u)ᵀ`` [yamane2011] (14)-(16), by Householder reflections. Rows that
-    are used up are zero; `kept` counts the others.
+    ``rows`` of a sample become ``L⁻¹ N rows`` with ``N`` an orthonormal basis of the null space of ``H_uᵀ``
+    [yamane2011] (14)-(16), by Householder reflections, and ``L Lᵀ = N C Nᵀ`` the covariance of the noise that is left
+    there. Rows that are used up are zero; `kept` counts the others.
 
     Args:
         rows: ``[Y | f]``, shape (n_samples, n_rows, n_columns).
-        noise: Root of the noise, ``C = noise noiseᵀ``, shape (n_samples, n_rows, n_noise); without columns, none.
-        unknown: ``H_uᵀ``, shape (n_samples, n_rows, n_unknown).
+        noise: Root of the noise, ``C = noise noiseᵀ``, shape (n_samples, n_rows, n_noise), overwritten; without
+            columns, there is none.
+        unknown: ``H_uᵀ``, shape (n_samples, n_rows, n_unknown), overwritten.
         present: Which unknown forces are there, shape (n_samples, n_unknown).
         kept: Number of rows left, shape (n_samples,), written to.
     """
@@ -531,104 +532,84 @@ def reduce_rows(rows, noise, unknown, present, kept):
     width = rows.shape[2]
     factor = np.empty((count, count))
     reflector = np.empty(count)
-    totals = np.empty(max(width, unknown.shape[2]))
+    totals = np.empty(max(width, unknown.shape[2], noise.shape[2]))
     for sample in range(rows.shape[0]):
-        part = rows[sample]
-        hidden = unknown[sample].copy()
-        if noise.shape[2] > 0:
-            _noise_factor(noise[sample], factor)
-            _solve_lower(factor, part)
-            _solve_lower(factor, hidden)
-        used = 0
         size = 0.0
-        for c in range(hidden.shape[1]):
+        for c in range(unknown.shape[2]):
             if present[sample, c]:
                 for i in range(count):
-                    size = max(size, abs(hidden[i, c]))
-        for c in range(hidden.shape[1]):
+                    size = max(size, abs(unknown[sample, i, c]))
+        used = 0
+        for c in range(unknown.shape[2]):
             if not present[sample, c] or used == count:
                 continue
             norm = 0.0
             for i in range(used, count):
-                norm += hidden[i, c] * hidden[i, c]
+                norm += unknown[sample, i, c] * unknown[sample, i, c]
             norm = np.sqrt(norm)
             # What earlier unknown forces span already adds nothing to project out.
             if norm <= 1e-9 * size:
                 continue
-            pivot = hidden[used, c]
+            pivot = unknown[sample, used, c]
             shifted = pivot + (norm if pivot >= 0.0 else -norm)
             reflector[used] = 1.0
             for i in range(used + 1, count):
-                reflector[i] = hidden[i, c] / shifted
-            scale = 1.0 if norm == 0.0 else abs(shifted) / norm
-            _reflect(hidden, reflector, used, scale, totals)
-            _reflect(part, reflector, used, scale, totals)
+                reflector[i] = unknown[sample, i, c] / shifted
+            scale = abs(shifted) / norm
+            _reflect(unknown, sample, reflector, used, scale, totals)
+            _reflect(rows, sample, reflector, used, scale, totals)
+            _reflect(noise, sample, reflector, used, scale, totals)
             used += 1
         for i in range(used):
             for j in range(width):
-                part[i, j] = 0.0
+                rows[sample, i, j] = 0.0
+        if noise.shape[2] > 0:
+            _whiten(rows, noise, sample, used, factor)
         left = 0
         for i in range(used, count):
-            busy = False
             for j in range(width):
-                if part[i, j] != 0.0:
-                    busy = True
+                if rows[sample, i, j] != 0.0:
+                    left += 1
                     break
-            if busy:
-                left += 1
         kept[sample] = left
 
 
 @_compiled
-def _reflect(part, reflector, first, scale, totals):
-    """Applies ``1 − scale · r rᵀ`` to the rows of `part` from `first` on; rows outside, so that columns vectorise."""
-    width = part.shape[1]
+def _reflect(array, sample, reflector, first, scale, totals):
+    """Applies ``1 − scale · r rᵀ`` to a sample's rows from `first` on; rows outside, so that columns vectorise."""
+    width = array.shape[2]
     for j in range(width):
         totals[j] = 0.0
-    for i in range(first, part.shape[0]):
+    for i in range(first, array.shape[1]):
         weight = reflector[i]
         for j in range(width):
-            totals[j] += weight * part[i, j]
-    for i in range(first, part.shape[0]):
+            totals[j] += weight * array[sample, i, j]
+    for i in range(first, array.shape[1]):
         weight = scale * reflector[i]
         for j in range(width):
-            part[i, j] -= weight * totals[j]
+            array[sample, i, j] -= weight * totals[j]
 
 
 @_compiled
-def _noise_factor(noise, factor):
-    """Writes the lower Cholesky factor of ``noise noiseᵀ``; rows without noise of their own count as unit noise."""
-    count = noise.shape[0]
-    largest = 0.0
-    for i in range(count):
-        for j in range(i + 1):
+def _whiten(rows, noise, sample, first, factor):
+    """Divides a sample's rows from `first` on by the Cholesky factor of their noise, in place."""
+    count = rows.shape[1]
+    for i in range(first, count):
+        for j in range(first, i + 1):
             total = 0.0
-            for k in range(noise.shape[1]):
-                total += noise[i, k] * noise[j, k]
-            factor[i, j] = total
-        largest = max(largest, factor[i, i])
-    for i in range(count):
-        if factor[i, i] == 0.0:
-            factor[i, i] = 1.0
-        for j in range(i + 1):
-            total = factor[i, j]
-            for k in range(j):
+            for k in range(noise.shape[2]):
+                total += noise[sample, i, k] * noise[sample, j, k]
+            for k in range(first, j):
                 total -= factor[i, k] * factor[j, k]
             if i == j:
-                # Rows tied exactly by the sensors' geometry would have no noise at all: a floor keeps them finite.
-                factor[i, i] = np.sqrt(max(total, 1e-12 * max(factor[i, i], 1e-300)))
+                factor[i, i] = np.sqrt(total)
             else:
                 factor[i, j] = total / factor[j, j]
-
-
-@_compiled
-def _solve_lower(factor, part):
-    for i in range(part.shape[0]):
-        for k in range(i):
+    for i in range(first, count):
+        for k in range(first, i):
             weight = factor[i, k]
-            if weight != 0.0:
-                for j in range(part.shape[1]):
-                    part[i, j] -= weight * part[k, j]
+            for j in range(rows.shape[2]):
+                rows[sample, i, j] -= weight * rows[sample, k, j]
         inverse = 1.0 / factor[i, i]
-        for j in range(part.shape[1]):
-            part[i, j] *= inverse
+        for j in range(rows.shape[2]):
+            rows[sample, i, j] *= inverse

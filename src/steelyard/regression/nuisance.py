@@ -55,7 +55,7 @@ def plan_nuisance(
         EvidenceError: A group or a name in `priors` is unknown, or friction is asked for without joint torques.
     """
     columns: list[Nuisance] = []
-    for group in groups:
+    for group in dict.fromkeys(groups):
         if group not in PRIORS:
             raise EvidenceError(f"there is no nuisance {group!r}{did_you_mean(group, PRIORS)}", names=[group])
         usual = PRIORS[group]
@@ -79,6 +79,8 @@ def plan_nuisance(
     for name in priors or {}:
         if name not in known:
             raise EvidenceError(f"no nuisance column is called {name!r}{did_you_mean(name, known)}", names=[name])
+        if not (priors or {})[name] > 0.0:
+            raise EvidenceError(f"the prior of {name!r} is {(priors or {})[name]}; it must be positive", names=[name])
     chosen = priors or {}
     return tuple(
         replace(column, prior=chosen.get(column.name, chosen.get(column.group, column.prior))) for column in columns

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.exceptions import MotionError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.regression import kernels
 from steelyard.regression.kernels import MotionArrays, RowArrays, TreeArrays, WalkArrays
@@ -130,6 +131,9 @@ def static_rows(model: Model, q: Any, *, base: str | None = None) -> FloatArray:
         Shape (n, 3, 10 n_links), kg m per unit of each parameter; the six inertias have none.
     """
     positions = np.ascontiguousarray(q, dtype=np.float64)
+    width = model.position_size - (7 if model.base == "floating" else 0)
+    if positions.ndim != 2 or positions.shape[1] != width or not np.all(np.isfinite(positions)):
+        raise MotionError(f"q has the shape {positions.shape}; postures need (n, {width}) finite numbers", channel="q")
     body = 0 if base is None else model.frame(base).body
     out = np.zeros((len(positions), 3, len(model.links), PARAMETER_COUNT))
     links = np.array(model.link_bodies, dtype=np.int64)
@@ -166,8 +170,8 @@ def _rows(model: Model, motion: Motion, plan: RowArrays, rows: int) -> FloatArra
 
 def _forces(model: Model, motion: Motion, plan: RowArrays, rows: int, parameters: Any) -> FloatArray:
     motion.check(model)
-    values = model.parameters if parameters is None else np.asarray(parameters, dtype=np.float64)
-    shaped = np.ascontiguousarray(values.reshape(-1, PARAMETER_COUNT))
+    changed = model if parameters is None else model.with_parameters(parameters)
+    shaped = np.ascontiguousarray(changed.parameters)
     out = np.zeros((len(motion), rows))
     tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
 

@@ -8,6 +8,7 @@ lacks, the ground under a sole without a sensor, a hose) are projected out of ea
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,12 +138,30 @@ def plan_sensing(
             raise EvidenceError(f"no joint is called {pattern!r}{did_you_mean(pattern, model.joints)}", names=[pattern])
         joints += [joint for joint in matched if joint not in joints]
     ordered = tuple(joint for joint in model.joints if joint in joints)
+    grounded = model.setup.soles or any(sensor.at == "ground" for sensor in model.setup.wrench_sensors)
+    if model.base == "floating" and measured and not grounded:
+        raise EvidenceError(
+            f"nothing says where {model.name} touches the ground: its wrench sensors are inside the limbs, and its "
+            "setup has no [[sole]]; add the soles"
+        )
     if not measured and not ordered:
         raise EvidenceError(
             f"nothing is measured on {model.name}: its setup names no wrench sensor, and no joint torque is used; add "
             "a [[wrench_sensor]] to the setup, or name torques"
         )
     return Sensing(measured, tuple(unknown), ordered)
+
+
+def sensing_hash(model: Model, sensing: Sensing) -> str:
+    """Gives a hash of what is measured and unknown, and where: two that agree gather alike."""
+    digest = hashlib.sha256()
+    for group in (sensing.measured, sensing.unknown):
+        for source in group:
+            frame = model.frame(source.frame)
+            digest.update(repr((source.name, source.axis, source.inside, source.sole, frame.body)).encode())
+            digest.update(np.round(frame.placement.homogeneous, 12).tobytes())
+    digest.update(repr(sensing.torques).encode())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +174,7 @@ class RowPlan:
         measured: The measured sources.
         unknown: The unknown sources that some row feels.
         unknown_soles: For each of them, the sole through which it acts, or `ALWAYS`.
+        floor: A wrench at the first body of each region, component by component: where noise is put that no sensor has.
     """
 
     rows: RowArrays
@@ -162,6 +182,7 @@ class RowPlan:
     measured: SourceArrays
     unknown: SourceArrays
     unknown_soles: tuple[str, ...]
+    floor: SourceArrays
 
 
 def plan_rows(model: Model, sensing: Sensing, standing: frozenset[str]) -> RowPlan:
@@ -172,14 +193,13 @@ def plan_rows(model: Model, sensing: Sensing, standing: frozenset[str]) -> RowPl
     regions = _regions(model, sensing)
     if not sensing.torques:
         for region in range(1, int(regions.max()) + 1):
-            present = {
-                source.axis
-                for source in sensing.unknown
-                if regions[model.frame(source.frame).body] == region
-                and not source.inside
-                and source.sole in (ALWAYS, *standing)
-            }
-            if present == set(WRENCH_AXES) and not any(source.inside for source in sensing.unknown):
+            blind = any(
+                {source.axis for source in sensing.unknown if source.frame == frame and _stands(source, standing)}
+                == set(WRENCH_AXES)
+                for frame in {source.frame for source in sensing.unknown if not source.inside}
+                if regions[model.frame(frame).body] == region
+            )
+            if blind and not any(source.inside for source in sensing.unknown):
                 regions[regions == region] = -1
     numbers = np.unique(regions[regions >= 0])
     regions = np.where(regions >= 0, np.searchsorted(numbers, regions), -1)
@@ -195,6 +215,27 @@ def plan_rows(model: Model, sensing: Sensing, standing: frozenset[str]) -> RowPl
         _source_arrays(model, sensing.measured, regions),
         _source_arrays(model, unknown, regions),
         tuple(source.sole for source in unknown),
+        _floor_arrays(regions),
+    )
+
+
+def _stands(source: Source, standing: frozenset[str]) -> bool:
+    return not source.inside and source.sole in (ALWAYS, *standing)
+
+
+def _floor_arrays(regions: np.ndarray) -> SourceArrays:
+    """Gives a wrench at the origin of the first body of each region, in the body's axes."""
+    tops = [int(np.flatnonzero(regions == region)[0]) for region in range(int(regions.max(initial=-1)) + 1)]
+    bodies = np.repeat(np.array(tops, dtype=np.int64), 6)
+    count = len(bodies)
+    return SourceArrays(
+        bodies,
+        np.zeros((count, 3)),
+        np.tile(np.concatenate([np.eye(3), np.eye(3)]), (len(tops), 1)),
+        np.tile(np.arange(6) < 3, len(tops)),
+        np.zeros(count, dtype=np.bool_),
+        np.repeat(np.arange(len(tops), dtype=np.int64), 6),
+        np.full(count, -1, dtype=np.int64),
     )
 
 
