@@ -19,13 +19,13 @@ from numba.extending import get_cython_function_address
 if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
 
-LARGEST_STEP = 30.0
-"""Greatest column norm of ``W`` that the Gram product takes; ``1 + WᵀW`` then loses at most three of sixteen digits."""
+LARGEST_STEP = 100.0
+"""Greatest column norm of ``W`` that the Gram product takes; ``1 + WᵀW`` then loses at most four of sixteen digits."""
 
 SMALLEST_PIVOT = 1e-6
 """Least diagonal entry of the factor, relative to its column's norm, by which rows are divided."""
 
-_LESSON = 3
+_LESSON = 6
 _TASTE = 200
 
 
