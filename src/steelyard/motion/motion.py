@@ -100,9 +100,10 @@ class Motion:
         )
 
     def chunks(self, size: int) -> Iterator[Motion]:
-        """Gives the motion in pieces of at most `size` samples, as views."""
-        for start in range(0, len(self), size):
-            yield self.between(start, start + size)
+        """Gives the motion in pieces of at most `size` samples, about equally long, as views."""
+        pieces = -(-len(self) // size)
+        for number in range(pieces):
+            yield self.between(number * len(self) // pieces, (number + 1) * len(self) // pieces)
 
     def check(self, model: Model) -> None:
         """Checks that the motion fits a model.
