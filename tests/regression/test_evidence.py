@@ -177,7 +177,7 @@ def test_a_hose_that_is_declared_does_no_harm() -> None:
 
 
 def test_projection_makes_unknown_forces_vanish_and_nothing_projects_nothing() -> None:
-    from steelyard.regression.kernels import reduce_rows
+    from steelyard.regression.reduction import reduce_rows
 
     generator = np.random.default_rng(2)
     hidden = generator.normal(size=(5, 9, 4))

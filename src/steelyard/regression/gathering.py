@@ -74,14 +74,7 @@ def gather_evidence(
     threads = workers if workers is not None else os.cpu_count() or 1
     if threads < 1:
         raise EvidenceError(f"workers is {workers}; at least one has to work")
-    sensing = plan_sensing(
-        model,
-        wrenches=first.wrenches,
-        torques=_names("torques", model.setup.torques_measured if torques is None else torques),
-        withhold=_names("withhold", withhold),
-        unknown_wrenches=_names("unknown_wrenches", unknown_wrenches),
-    )
-    _need_torques(sensing, first)
+    sensing = _plan_sensing(model, first, torques, withhold, unknown_wrenches)
     extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
     noise = plan_noise(model, sensing, weights)
     gravity = _gravity(model, first)
@@ -132,6 +125,19 @@ def residuals(
         Shape (n_samples, n_rows); rows that unknown forces use up are zero.
     """
     motion.check(model)
+    sensing = _plan_sensing(model, motion, torques, withhold, unknown_wrenches)
+    changed = model if parameters is None else model.with_parameters(parameters)
+    system = System(model, motion.base, sensing, (), plan_noise(model, sensing, weights), all_columns(model))
+    return system.residuals(motion, changed.parameters)
+
+
+def _plan_sensing(
+    model: Model,
+    motion: Motion,
+    torques: Sequence[str] | None,
+    withhold: Sequence[str],
+    unknown_wrenches: Sequence[str],
+) -> Sensing:
     sensing = plan_sensing(
         model,
         wrenches=motion.wrenches,
@@ -140,9 +146,7 @@ def residuals(
         unknown_wrenches=_names("unknown_wrenches", unknown_wrenches),
     )
     _need_torques(sensing, motion)
-    changed = model if parameters is None else model.with_parameters(parameters)
-    system = System(model, motion.base, sensing, (), plan_noise(model, sensing, weights), all_columns(model))
-    return system.residuals(motion, changed.parameters)
+    return sensing
 
 
 def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:

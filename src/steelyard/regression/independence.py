@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
-from steelyard.regression.kernels import MotionArrays
+from steelyard.regression.kernel_arrays import MotionArrays
 from steelyard.regression.rows import all_columns, tree_arrays
 from steelyard.regression.sensing import ALWAYS, Sensing, plan_rows
 from steelyard.regression.system import System

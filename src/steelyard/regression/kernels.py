@@ -13,81 +13,10 @@ block, and every row of every regressor here is made of such blocks. This is [ya
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from steelyard.model.model import JOINT_CODES
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
-
-class TreeArrays(NamedTuple):
-    """`Tree` for kernels; starts count from the first joint, the floating base left out."""
-
-    kinds: IntArray
-    axes: FloatArray
-    rotations: FloatArray
-    translations: FloatArray
-    q_starts: IntArray
-    v_starts: IntArray
-    v_size: int
-
-
-class WalkArrays(NamedTuple):
-    """`Traversal` for kernels."""
-
-    order: IntArray
-    source: IntArray
-    crossed: IntArray
-    upward: BoolArray
-
-
-class RowArrays(NamedTuple):
-    """Which rows a regressor has.
-
-    Six for each region (a group of bodies between wrench sensors), then one for each measured joint torque.
-    """
-
-    link_bodies: IntArray  # body of each link
-    regions: IntArray  # region of each body; −1: none
-    below: BoolArray  # (i, j): body j is body i or hangs on it
-    torque_bodies: IntArray  # body that each measured joint moves
-    torque_components: IntArray  # which of its velocities, for ball joints
-    first_torque_row: int
-
-
-class MotionArrays(NamedTuple):
-    """Joint motion, and the base link's: angular velocity, angular acceleration, proper acceleration."""
-
-    q: FloatArray
-    cosines: FloatArray
-    sines: FloatArray
-    v: FloatArray
-    a: FloatArray
-    rate: FloatArray
-    turn: FloatArray
-    pull: FloatArray
-
-
-class SourceArrays(NamedTuple):
-    """Components of wrenches at frames.
-
-    A source acts on one region and, where it is inside the limb, reacts on another; −1: none.
-    """
-
-    bodies: IntArray
-    points: FloatArray  # origin of the frame in the body
-    directions: FloatArray  # axis of the component in the body
-    is_force: BoolArray  # else a moment
-    is_external: BoolArray  # whether joints feel it
-    acts_on: IntArray
-    reacts_on: IntArray
-
+from steelyard.regression.kernel_arrays import compiled
 
 # The motion of a body, in base axes, as one flat row: views of small arrays cost more than the arithmetic on them.
 _ROTATION = 0  # nine entries, row by row
@@ -104,10 +33,7 @@ _BALL = JOINT_CODES["ball"]
 _FIXED = JOINT_CODES["fixed"]
 
 
-_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-
-
-@_compiled
+@compiled
 def _quaternion_matrix(x, y, z, w):
     """Gives the rotation of a quaternion as nine scalars, row by row."""
     scale = 2.0 / (x * x + y * y + z * z + w * w)
@@ -118,7 +44,7 @@ def _quaternion_matrix(x, y, z, w):
     )  # fmt: skip
 
 
-@_compiled
+@compiled
 def _axis_matrix(x, y, z, cosine, sine):
     """Gives the rotation about a unit axis as nine scalars, row by row."""
     rest = 1.0 - cosine
@@ -129,7 +55,7 @@ def _axis_matrix(x, y, z, cosine, sine):
     )  # fmt: skip
 
 
-@_compiled
+@compiled
 def spread_motion(tree, walk, motion, sample, state):
     """Spreads the base link's motion over the tree, for one sample.
 
@@ -303,7 +229,7 @@ def spread_motion(tree, walk, motion, sample, state):
         state[body, _ORIGIN + 2] = state[source, _ORIGIN + 2] + sign * r2
 
 
-@_compiled
+@compiled
 def link_block(state, body, block):
     """Writes the 6 × 10 coefficients of one link's wrench, in base axes about the base origin, into `block`.
 
@@ -347,7 +273,7 @@ def link_block(state, body, block):
         block[3 + i, 9] = x * (v1 * v2) - y * (v0 * v2) + z * s2
 
 
-@_compiled
+@compiled
 def joint_screw(tree, state, body, component):
     """Gives the motion that one velocity of a joint gives to its child: linear at the base origin, then angular."""
     if tree.kinds[body] == _BALL:
@@ -363,7 +289,7 @@ def joint_screw(tree, state, body, component):
     return o1 * z - o2 * y, o2 * x - o0 * z, o0 * y - o1 * x, x, y, z
 
 
-@_compiled
+@compiled
 def regressor_rows(tree, walk, plan, motion, columns, out):
     """Fills the rows of the regressor, sample by sample.
 
@@ -412,7 +338,7 @@ def regressor_rows(tree, walk, plan, motion, columns, out):
                             out[sample, plan.first_torque_row + row, place] = total
 
 
-@_compiled
+@compiled
 def required_forces(tree, walk, plan, motion, parameters, out):
     """Adds ``Y φ`` to `out`, shape (n_samples, n_rows), without forming ``Y``; see `regressor_rows`."""
     state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
@@ -443,7 +369,7 @@ def required_forces(tree, walk, plan, motion, parameters, out):
             out[sample, plan.first_torque_row + row] += total
 
 
-@_compiled
+@compiled
 def static_rows(tree, walk, link_bodies, motion, out):
     """Fills the coefficients of ``M p_CoM`` in base axes, [baelemans2013] (1)-(5); `out`: (n, 3, n_links, 10)."""
     state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
@@ -457,7 +383,7 @@ def static_rows(tree, walk, link_bodies, motion, out):
                     out[sample, i, link, 1 + k] = state[body, 3 * i + k]
 
 
-@_compiled
+@compiled
 def force_map(tree, walk, plan, motion, sources, out):
     """Fills the matrix from forces at frames to rows: column c is what a unit of source c adds to the right-hand side.
 
@@ -510,106 +436,3 @@ def force_map(tree, walk, plan, motion, sources, out):
                             total += screw[i] * wrench[i]
                         # τ + Jᵀ f: an external force helps the joint to carry what hangs on it.
                         out[sample, plan.first_torque_row + row, source] += total
-
-
-@_compiled
-def reduce_rows(rows, noise, unknown, present, kept):
-    """Projects unknown forces out of each sample's rows, and then whitens what is left, in place.
-
-    ``rows`` of a sample become ``L⁻¹ N rows`` with ``N`` an orthonormal basis of the null space of ``H_uᵀ``
-    [yamane2011] (14)-(16), by Householder reflections, and ``L Lᵀ = N C Nᵀ`` the covariance of the noise that is left
-    there. Rows that are used up are zero; `kept` counts the others.
-
-    Args:
-        rows: ``[Y | f]``, shape (n_samples, n_rows, n_columns).
-        noise: Root of the noise, ``C = noise noiseᵀ``, shape (n_samples, n_rows, n_noise), overwritten; without
-            columns, there is none.
-        unknown: ``H_uᵀ``, shape (n_samples, n_rows, n_unknown), overwritten.
-        present: Which unknown forces are there, shape (n_samples, n_unknown).
-        kept: Number of rows left, shape (n_samples,), written to.
-    """
-    count = rows.shape[1]
-    width = rows.shape[2]
-    factor = np.empty((count, count))
-    reflector = np.empty(count)
-    totals = np.empty(max(width, unknown.shape[2], noise.shape[2]))
-    for sample in range(rows.shape[0]):
-        size = 0.0
-        for c in range(unknown.shape[2]):
-            if present[sample, c]:
-                for i in range(count):
-                    size = max(size, abs(unknown[sample, i, c]))
-        used = 0
-        for c in range(unknown.shape[2]):
-            if not present[sample, c] or used == count:
-                continue
-            norm = 0.0
-            for i in range(used, count):
-                norm += unknown[sample, i, c] * unknown[sample, i, c]
-            norm = np.sqrt(norm)
-            # What earlier unknown forces span already adds nothing to project out.
-            if norm <= 1e-9 * size:
-                continue
-            pivot = unknown[sample, used, c]
-            shifted = pivot + (norm if pivot >= 0.0 else -norm)
-            reflector[used] = 1.0
-            for i in range(used + 1, count):
-                reflector[i] = unknown[sample, i, c] / shifted
-            scale = abs(shifted) / norm
-            _reflect(unknown, sample, reflector, used, scale, totals)
-            _reflect(rows, sample, reflector, used, scale, totals)
-            _reflect(noise, sample, reflector, used, scale, totals)
-            used += 1
-        for i in range(used):
-            for j in range(width):
-                rows[sample, i, j] = 0.0
-        if noise.shape[2] > 0:
-            _whiten(rows, noise, sample, used, factor)
-        left = 0
-        for i in range(used, count):
-            for j in range(width):
-                if rows[sample, i, j] != 0.0:
-                    left += 1
-                    break
-        kept[sample] = left
-
-
-@_compiled
-def _reflect(array, sample, reflector, first, scale, totals):
-    """Applies ``1 − scale · r rᵀ`` to a sample's rows from `first` on; rows outside, so that columns vectorise."""
-    width = array.shape[2]
-    for j in range(width):
-        totals[j] = 0.0
-    for i in range(first, array.shape[1]):
-        weight = reflector[i]
-        for j in range(width):
-            totals[j] += weight * array[sample, i, j]
-    for i in range(first, array.shape[1]):
-        weight = scale * reflector[i]
-        for j in range(width):
-            array[sample, i, j] -= weight * totals[j]
-
-
-@_compiled
-def _whiten(rows, noise, sample, first, factor):
-    """Divides a sample's rows from `first` on by the Cholesky factor of their noise, in place."""
-    count = rows.shape[1]
-    for i in range(first, count):
-        for j in range(first, i + 1):
-            total = 0.0
-            for k in range(noise.shape[2]):
-                total += noise[sample, i, k] * noise[sample, j, k]
-            for k in range(first, j):
-                total -= factor[i, k] * factor[j, k]
-            if i == j:
-                factor[i, i] = np.sqrt(total)
-            else:
-                factor[i, j] = total / factor[j, j]
-    for i in range(first, count):
-        for k in range(first, i):
-            weight = factor[i, k]
-            for j in range(rows.shape[2]):
-                rows[sample, i, j] -= weight * rows[sample, k, j]
-        inverse = 1.0 / factor[i, i]
-        for j in range(rows.shape[2]):
-            rows[sample, i, j] *= inverse

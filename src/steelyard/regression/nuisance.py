@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
-    from steelyard.regression.kernels import MotionArrays, WalkArrays
+    from steelyard.regression.kernel_arrays import MotionArrays, WalkArrays
     from steelyard.regression.sensing import RowPlan, Sensing
 
 PRIORS: dict[str, float | tuple[float, float]] = {

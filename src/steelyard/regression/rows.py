@@ -12,7 +12,7 @@ import numpy as np
 from steelyard.exceptions import MotionError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.regression import kernels
-from steelyard.regression.kernels import MotionArrays, RowArrays, TreeArrays, WalkArrays
+from steelyard.regression.kernel_arrays import MotionArrays, RowArrays, TreeArrays, WalkArrays
 from steelyard.regression.traversal import subtree_mask, traverse
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from steelyard.exceptions import EvidenceError
 from steelyard.model.names import did_you_mean, in_words, match_pattern
 from steelyard.model.setup import WRENCH_AXES
-from steelyard.regression.kernels import RowArrays, SourceArrays
+from steelyard.regression.kernel_arrays import RowArrays, SourceArrays
 from steelyard.regression.rows import row_arrays
 
 if TYPE_CHECKING:

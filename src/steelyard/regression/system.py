@@ -11,13 +11,14 @@ from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.regression import kernels
 from steelyard.regression.nuisance import Nuisance, nuisance_columns
+from steelyard.regression.reduction import reduce_rows
 from steelyard.regression.rows import motion_arrays, tree_arrays, walk_arrays
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
 if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.kernels import MotionArrays
+    from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
     from steelyard.regression.noise import Noise
 
 
@@ -108,7 +109,7 @@ class System:
     def _measured_map(self, plan: RowPlan, motion: MotionArrays) -> FloatArray:
         return self._map(plan, plan.measured, motion)
 
-    def _map(self, plan: RowPlan, sources: kernels.SourceArrays, motion: MotionArrays) -> FloatArray:
+    def _map(self, plan: RowPlan, sources: SourceArrays, motion: MotionArrays) -> FloatArray:
         tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
         maps = np.zeros((len(motion.rate), plan.row_count, len(sources.bodies)))
         if len(sources.bodies):
@@ -144,7 +145,7 @@ class System:
             shaped = np.broadcast_to(torque, (count, *torque.shape))
             roots = np.concatenate([maps * self.noise.wrenches, floor, shaped], axis=2)
         kept = np.empty(count, dtype=np.int64)
-        kernels.reduce_rows(rows, roots, self._map(plan, plan.unknown, motion), present, kept)
+        reduce_rows(rows, roots, self._map(plan, plan.unknown, motion), present, kept)
         return int(kept.sum())
 
 
