@@ -127,7 +127,7 @@ class Evidence:
         """Singular values of all parameters' columns, each scaled to unit length; descending."""
         columns = self.full_factor[:, : self.parameter_count]
         lengths = np.linalg.norm(columns, axis=0)
-        largest = lengths.max(initial=0.0)
+        largest = np.max(lengths, initial=0.0)
         used = lengths > 1e-12 * largest
         if not np.any(used):
             return np.zeros(0)

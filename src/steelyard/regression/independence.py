@@ -48,7 +48,7 @@ def independent_columns(
     """
     triangle = _probe(model, base, sensing, gravity)
     lengths = np.linalg.norm(triangle, axis=0)
-    busy = lengths > 1e-12 * lengths.max(initial=0.0)
+    busy = lengths > 1e-12 * np.max(lengths, initial=0.0)
     if not np.any(busy):
         raise EvidenceError("the unknown forces use up every row, and nothing is left; measure more, or name torques")
     left = np.where(busy, triangle / np.where(busy, lengths, 1.0), 0.0)

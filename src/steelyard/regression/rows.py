@@ -55,7 +55,7 @@ def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()
         regions: Region of each body, −1 for none, shape (n_bodies,); None puts all bodies into one.
         torques: Names of joints, in the order of the rows.
     """
-    regions_ = np.zeros(len(model.bodies)) if regions is None else np.asarray(regions)
+    groups = np.zeros(len(model.bodies)) if regions is None else np.asarray(regions)
     bodies: list[int] = []
     components: list[int] = []
     for name in torques:
@@ -65,11 +65,11 @@ def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()
         components += range(size)
     return RowArrays(
         np.array(model.link_bodies, dtype=np.int64),
-        regions_.astype(np.int64),
+        groups.astype(np.int64),
         subtree_mask(model),
         np.array(bodies, dtype=np.int64),
         np.array(components, dtype=np.int64),
-        6 * (int(regions_.max(initial=-1)) + 1),
+        6 * (int(np.max(groups, initial=-1)) + 1),
     )
 
 

@@ -192,7 +192,7 @@ def plan_rows(model: Model, sensing: Sensing, standing: frozenset[str]) -> RowPl
     """
     regions = _regions(model, sensing)
     if not sensing.torques:
-        for region in range(1, int(regions.max()) + 1):
+        for region in range(1, int(np.max(regions)) + 1):
             blind = any(
                 {source.axis for source in sensing.unknown if source.frame == frame and _stands(source, standing)}
                 == set(WRENCH_AXES)
@@ -225,7 +225,7 @@ def _stands(source: Source, standing: frozenset[str]) -> bool:
 
 def _floor_arrays(regions: np.ndarray) -> SourceArrays:
     """Gives a wrench at the origin of the first body of each region, in the body's axes."""
-    tops = [int(np.flatnonzero(regions == region)[0]) for region in range(int(regions.max(initial=-1)) + 1)]
+    tops = [int(np.flatnonzero(regions == region)[0]) for region in range(int(np.max(regions, initial=-1)) + 1)]
     bodies = np.repeat(np.array(tops, dtype=np.int64), 6)
     count = len(bodies)
     return SourceArrays(
