@@ -52,7 +52,7 @@ URDFS = {
         robot(A, B, C, joint("j", "a", "b"), joint("k", "b", "c", inside='<mimic joint="j"/>')),
         r"line 7.*k moves with other joints.*mimic.*Lock the joints that they follow \(j\).*\"j\" = 0\.0",
     ),
-    "self loop": (robot(A, B, joint("j", "a", "a")), "form a loop|roots"),
+    "self loop": (robot(A, B, joint("j", "a", "a")), "the links a form a loop"),
     "underscore number": (robot(A.replace('value="1"', 'value="1_0"')), "'1_0'; write a number"),
     "outside document type": (
         '<?xml version="1.0"?><!DOCTYPE robot SYSTEM "x.dtd"><robot name="r"><link name="a&e;"/></robot>',

@@ -64,6 +64,11 @@ def test_a_root_with_joints_of_its_own_cannot_float_as_well(tmp_path) -> None:
     assert len(load_model(file).joints) == 2
     with pytest.raises(ModelError, match="cannot float as well"):
         load_model(file, base="floating")
+    welded = write(
+        tmp_path, f"<body name='frame'><body name='b'>{BALL}<body name='c'><joint/>{BALL}</body></body></body>"
+    )
+    assert load_model(welded).links == ("c",)
+    assert load_model(welded, base="floating").links == ("frame", "c")
 
 
 def test_a_name_for_two_places_is_refused_only_where_it_is_used(tmp_path) -> None:

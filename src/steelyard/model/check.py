@@ -117,8 +117,9 @@ def check_model(model: Model) -> ModelCheck:
     findings = _link_findings(model)
     findings += _part_findings(model)
     findings += _odd_limits(model)
-    findings += _missing_meshes(model)
-    findings += _lost_centres(model)
+    missing = _missing_meshes(model)
+    findings += missing
+    findings += _lost_centres(model, {finding.name for finding in missing})
     connectors = [body.name for body in model.bodies[1:] if body.massless]
     if connectors:
         words = "without mass between joints: it carries no parameters"
@@ -211,22 +212,21 @@ def _found(uri: str, model: Model) -> bool:
     return path is not None and is_file(path)
 
 
-def _lost_centres(model: Model) -> list[Finding]:
-    """Remarks on centres of mass outside the box around the link's own shapes, by more than a tenth of its size."""
+def _lost_centres(model: Model, without_mesh: set[str]) -> list[Finding]:
+    """Remarks on centres of mass outside the box around the link's own shapes, by more than a tenth of its size.
+
+    Args:
+        model: The model.
+        without_mesh: Parts whose mesh is not found, which has its own remark.
+    """
     findings = []
-    missing = {
-        body.name
-        for body in model.bodies
-        if {finding.name for finding in _missing_meshes(model)} & {member.part.name for member in body.members}
-    }
-    for link, parameters in zip(model.links, model.parameters, strict=True):
-        if parameters[0] <= 0.0:
+    for link, index, parameters in zip(model.links, model.link_bodies, model.parameters, strict=True):
+        if parameters[0] <= 0.0 or without_mesh & {member.part.name for member in model.bodies[index].members}:
             continue
         try:
             points = link_points(model, link)
         except ModelError as error:
-            if link not in missing:
-                findings.append(Finding("remark", link, str(error)))
+            findings.append(Finding("remark", link, str(error)))
             continue
         if len(points) < 4:
             continue

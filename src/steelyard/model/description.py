@@ -230,6 +230,7 @@ class Description:
         file: The file.
         root_placement: Of the root in the world, where it stays if it is fixed.
         packages: Folders that hold ROS packages, given when it was read.
+        jointed_to_world: Whether the root is the world itself, to which the robot is joined by joints of its own.
 
     Raises:
         ModelError: Two joints have one name.
@@ -244,6 +245,7 @@ class Description:
     file: ModelFile
     root_placement: pin.SE3 = field(default_factory=pin.SE3.Identity)
     packages: tuple[Path, ...] = ()
+    jointed_to_world: bool = False
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

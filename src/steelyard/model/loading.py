@@ -84,7 +84,7 @@ def build_model(description: Description, setup: Setup, *, base: BaseKind, locks
     """
     if base not in ("floating", "fixed"):
         raise ModelError(f"base is {base!r}; write 'floating' or 'fixed'")
-    if base == "floating" and description.base == "fixed" and description.parts[description.root].massless:
+    if base == "floating" and description.jointed_to_world:
         raise ModelError(
             "the root has joints of its own to the world, and cannot float as well; remove them, or load with "
             'base="fixed"',

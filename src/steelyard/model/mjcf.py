@@ -146,6 +146,7 @@ class _Reader:
                 describe_mjcf,
             ),
             root_placement=pin.SE3.Identity() if top == self.names[0] else self.body_placement(root),
+            jointed_to_world=top == self.names[0],
         )
 
     def body_placement(self, body: int) -> pin.SE3:

@@ -1,4 +1,4 @@
-"""Regressors of whole motions: the base link's six rows, joint rows, static rows, and residuals without any of them."""
+"""Regressors of whole motions: the base link's six rows, joint rows, static rows, and forces without any of them."""
 
 from __future__ import annotations
 
@@ -155,29 +155,37 @@ def joint_torques(model: Model, motion: Motion, parameters: Any = None) -> Float
 
 
 def _rows(model: Model, motion: Motion, plan: RowArrays, rows: int) -> FloatArray:
-    motion.check(model)
     columns = all_columns(model)
-    out = np.zeros((len(motion), rows, columns.size))
-    tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
 
-    def fill(part: slice) -> None:
-        arrays = motion_arrays(motion.between(part.start, part.stop))
-        kernels.regressor_rows(tree, walk, plan, arrays, columns, out[part])
+    def kernel(tree: TreeArrays, walk: WalkArrays, arrays: MotionArrays, out: FloatArray) -> None:
+        kernels.regressor_rows(tree, walk, plan, arrays, columns, out)
 
-    _on_all_cores(fill, len(motion))
-    return out
+    return _filled(model, motion, (rows, columns.size), kernel)
 
 
 def _forces(model: Model, motion: Motion, plan: RowArrays, rows: int, parameters: Any) -> FloatArray:
-    motion.check(model)
     changed = model if parameters is None else model.with_parameters(parameters)
     shaped = np.ascontiguousarray(changed.parameters)
-    out = np.zeros((len(motion), rows))
+
+    def kernel(tree: TreeArrays, walk: WalkArrays, arrays: MotionArrays, out: FloatArray) -> None:
+        kernels.required_forces(tree, walk, plan, arrays, shaped, out)
+
+    return _filled(model, motion, (rows,), kernel)
+
+
+def _filled(
+    model: Model,
+    motion: Motion,
+    shape: tuple[int, ...],
+    kernel: Callable[[TreeArrays, WalkArrays, MotionArrays, FloatArray], None],
+) -> FloatArray:
+    """Gives an array of shape (n_samples, *shape) that a kernel fills, slice by slice, on all cores."""
+    motion.check(model)
+    out = np.zeros((len(motion), *shape))
     tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
 
     def fill(part: slice) -> None:
-        arrays = motion_arrays(motion.between(part.start, part.stop))
-        kernels.required_forces(tree, walk, plan, arrays, shaped, out[part])
+        kernel(tree, walk, motion_arrays(motion.between(part.start, part.stop)), out[part])
 
     _on_all_cores(fill, len(motion))
     return out
