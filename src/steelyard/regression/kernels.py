@@ -56,6 +56,33 @@ def _axis_matrix(x, y, z, cosine, sine):
 
 
 @compiled
+def _times(a, b):
+    """Gives the product of two 3 × 3 matrices, each nine scalars, row by row."""
+    return (
+        a[0] * b[0] + a[1] * b[3] + a[2] * b[6],
+        a[0] * b[1] + a[1] * b[4] + a[2] * b[7],
+        a[0] * b[2] + a[1] * b[5] + a[2] * b[8],
+        a[3] * b[0] + a[4] * b[3] + a[5] * b[6],
+        a[3] * b[1] + a[4] * b[4] + a[5] * b[7],
+        a[3] * b[2] + a[4] * b[5] + a[5] * b[8],
+        a[6] * b[0] + a[7] * b[3] + a[8] * b[6],
+        a[6] * b[1] + a[7] * b[4] + a[8] * b[7],
+        a[6] * b[2] + a[7] * b[5] + a[8] * b[8],
+    )
+
+
+@compiled
+def _transposed(a):
+    return (a[0], a[3], a[6], a[1], a[4], a[7], a[2], a[5], a[8])
+
+
+@compiled
+def _applied(a, x, y, z):
+    """Gives a 3 × 3 matrix, nine scalars, times a vector."""
+    return a[0] * x + a[1] * y + a[2] * z, a[3] * x + a[4] * y + a[5] * z, a[6] * x + a[7] * y + a[8] * z
+
+
+@compiled
 def spread_motion(tree, walk, motion, sample, state):
     """Spreads the base link's motion over the tree, for one sample.
 
@@ -82,12 +109,16 @@ def spread_motion(tree, walk, motion, sample, state):
         kind = tree.kinds[child]
         x, y, z = tree.axes[child, 0], tree.axes[child, 1], tree.axes[child, 2]
         t0, t1, t2 = tree.translations[child, 0], tree.translations[child, 1], tree.translations[child, 2]
-        g00, g01, g02 = tree.rotations[child, 0, 0], tree.rotations[child, 0, 1], tree.rotations[child, 0, 2]
-        g10, g11, g12 = tree.rotations[child, 1, 0], tree.rotations[child, 1, 1], tree.rotations[child, 1, 2]
-        g20, g21, g22 = tree.rotations[child, 2, 0], tree.rotations[child, 2, 1], tree.rotations[child, 2, 2]
-        k00, k01, k02 = state[source, 0], state[source, 1], state[source, 2]
-        k10, k11, k12 = state[source, 3], state[source, 4], state[source, 5]
-        k20, k21, k22 = state[source, 6], state[source, 7], state[source, 8]
+        placed = (
+            tree.rotations[child, 0, 0], tree.rotations[child, 0, 1], tree.rotations[child, 0, 2],
+            tree.rotations[child, 1, 0], tree.rotations[child, 1, 1], tree.rotations[child, 1, 2],
+            tree.rotations[child, 2, 0], tree.rotations[child, 2, 1], tree.rotations[child, 2, 2],
+        )  # fmt: skip
+        known = (
+            state[source, 0], state[source, 1], state[source, 2],
+            state[source, 3], state[source, 4], state[source, 5],
+            state[source, 6], state[source, 7], state[source, 8],
+        )  # fmt: skip
         slid = 0.0
         speed = 0.0
         push = 0.0
@@ -111,93 +142,22 @@ def spread_motion(tree, walk, motion, sample, state):
                 speed = motion.v[sample, v_at]
                 push = motion.a[sample, v_at]
         if upward:
-            # R_parent = R_child · jointᵀ · placementᵀ
-            h00, h01, h02 = (
-                k00 * m[0] + k01 * m[1] + k02 * m[2],
-                k00 * m[3] + k01 * m[4] + k02 * m[5],
-                k00 * m[6] + k01 * m[7] + k02 * m[8],
-            )
-            h10, h11, h12 = (
-                k10 * m[0] + k11 * m[1] + k12 * m[2],
-                k10 * m[3] + k11 * m[4] + k12 * m[5],
-                k10 * m[6] + k11 * m[7] + k12 * m[8],
-            )
-            h20, h21, h22 = (
-                k20 * m[0] + k21 * m[1] + k22 * m[2],
-                k20 * m[3] + k21 * m[4] + k22 * m[5],
-                k20 * m[6] + k21 * m[7] + k22 * m[8],
-            )
-            n00, n01, n02 = (
-                h00 * g00 + h01 * g01 + h02 * g02,
-                h00 * g10 + h01 * g11 + h02 * g12,
-                h00 * g20 + h01 * g21 + h02 * g22,
-            )
-            n10, n11, n12 = (
-                h10 * g00 + h11 * g01 + h12 * g02,
-                h10 * g10 + h11 * g11 + h12 * g12,
-                h10 * g20 + h11 * g21 + h12 * g22,
-            )
-            n20, n21, n22 = (
-                h20 * g00 + h21 * g01 + h22 * g02,
-                h20 * g10 + h21 * g11 + h22 * g12,
-                h20 * g20 + h21 * g21 + h22 * g22,
-            )
-            c00, c01, c02, c10, c11, c12, c20, c21, c22 = k00, k01, k02, k10, k11, k12, k20, k21, k22
-            r0, r1, r2 = n00 * t0 + n01 * t1 + n02 * t2, n10 * t0 + n11 * t1 + n12 * t2, n20 * t0 + n21 * t1 + n22 * t2
+            reached = _times(known, _transposed(_times(placed, m)))
+            of_parent, of_child = reached, known
         else:
-            # R_child = R_parent · placement · joint
-            h00, h01, h02 = (
-                k00 * g00 + k01 * g10 + k02 * g20,
-                k00 * g01 + k01 * g11 + k02 * g21,
-                k00 * g02 + k01 * g12 + k02 * g22,
-            )
-            h10, h11, h12 = (
-                k10 * g00 + k11 * g10 + k12 * g20,
-                k10 * g01 + k11 * g11 + k12 * g21,
-                k10 * g02 + k11 * g12 + k12 * g22,
-            )
-            h20, h21, h22 = (
-                k20 * g00 + k21 * g10 + k22 * g20,
-                k20 * g01 + k21 * g11 + k22 * g21,
-                k20 * g02 + k21 * g12 + k22 * g22,
-            )
-            n00, n01, n02 = (
-                h00 * m[0] + h01 * m[3] + h02 * m[6],
-                h00 * m[1] + h01 * m[4] + h02 * m[7],
-                h00 * m[2] + h01 * m[5] + h02 * m[8],
-            )
-            n10, n11, n12 = (
-                h10 * m[0] + h11 * m[3] + h12 * m[6],
-                h10 * m[1] + h11 * m[4] + h12 * m[7],
-                h10 * m[2] + h11 * m[5] + h12 * m[8],
-            )
-            n20, n21, n22 = (
-                h20 * m[0] + h21 * m[3] + h22 * m[6],
-                h20 * m[1] + h21 * m[4] + h22 * m[7],
-                h20 * m[2] + h21 * m[5] + h22 * m[8],
-            )
-            c00, c01, c02, c10, c11, c12, c20, c21, c22 = n00, n01, n02, n10, n11, n12, n20, n21, n22
-            r0, r1, r2 = k00 * t0 + k01 * t1 + k02 * t2, k10 * t0 + k11 * t1 + k12 * t2, k20 * t0 + k21 * t1 + k22 * t2
-        state[body, 0], state[body, 1], state[body, 2] = n00, n01, n02
-        state[body, 3], state[body, 4], state[body, 5] = n10, n11, n12
-        state[body, 6], state[body, 7], state[body, 8] = n20, n21, n22
+            reached = _times(known, _times(placed, m))
+            of_parent, of_child = known, reached
+        r0, r1, r2 = _applied(of_parent, t0, t1, t2)
+        for i in range(9):
+            state[body, i] = reached[i]
         # The joint's axis, and what it adds to velocity and acceleration, in base axes.
-        u0, u1, u2 = c00 * x + c01 * y + c02 * z, c10 * x + c11 * y + c12 * z, c20 * x + c21 * y + c22 * z
+        u0, u1, u2 = _applied(of_child, x, y, z)
         m0, m1, m2 = u0 * speed, u1 * speed, u2 * speed
         p0, p1, p2 = u0 * push, u1 * push, u2 * push
         if kind == _BALL:
-            s0, s1, s2 = (
-                motion.v[sample, v_at],
-                motion.v[sample, v_at + np.uint64(1)],
-                motion.v[sample, v_at + np.uint64(2)],
-            )
-            m0, m1, m2 = c00 * s0 + c01 * s1 + c02 * s2, c10 * s0 + c11 * s1 + c12 * s2, c20 * s0 + c21 * s1 + c22 * s2
-            s0, s1, s2 = (
-                motion.a[sample, v_at],
-                motion.a[sample, v_at + np.uint64(1)],
-                motion.a[sample, v_at + np.uint64(2)],
-            )
-            p0, p1, p2 = c00 * s0 + c01 * s1 + c02 * s2, c10 * s0 + c11 * s1 + c12 * s2, c20 * s0 + c21 * s1 + c22 * s2
+            last, next_last = v_at + np.uint64(2), v_at + np.uint64(1)
+            m0, m1, m2 = _applied(of_child, motion.v[sample, v_at], motion.v[sample, next_last], motion.v[sample, last])
+            p0, p1, p2 = _applied(of_child, motion.a[sample, v_at], motion.a[sample, next_last], motion.a[sample, last])
         r0, r1, r2 = r0 + u0 * slid, r1 + u1 * slid, r2 + u2 * slid
         sign = -1.0 if upward else 1.0
         slide = 1.0 if kind == _PRISMATIC else 0.0
