@@ -76,12 +76,12 @@ def plan_nuisance(
                 if model.joint(joint).velocity_size == 1
             ]
     known = {column.name for column in columns} | {column.group for column in columns}
-    for name in priors or {}:
+    chosen = priors or {}
+    for name, prior in chosen.items():
         if name not in known:
             raise EvidenceError(f"no nuisance column is called {name!r}{did_you_mean(name, known)}", names=[name])
-        if not (priors or {})[name] > 0.0:
-            raise EvidenceError(f"the prior of {name!r} is {(priors or {})[name]}; it must be positive", names=[name])
-    chosen = priors or {}
+        if not prior > 0.0:
+            raise EvidenceError(f"the prior of {name!r} is {prior}; it must be positive", names=[name])
     return tuple(
         replace(column, prior=chosen.get(column.name, chosen.get(column.group, column.prior))) for column in columns
     )
