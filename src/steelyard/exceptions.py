@@ -68,3 +68,15 @@ class EvidenceError(SteelyardError):
     def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
         self.names = tuple(names)
         super().__init__(message)
+
+
+class StanceError(SteelyardError):
+    """A model cannot stand, or cannot stand as it is asked to.
+
+    Attributes:
+        names: The soles, joints or links at fault.
+    """
+
+    def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
+        self.names = tuple(names)
+        super().__init__(message)

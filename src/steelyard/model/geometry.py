@@ -35,15 +35,31 @@ def link_points(model: Model, link: str, *, purpose: Literal["visual", "collisio
     Raises:
         ModelError: There is no such link, or a mesh file is missing or cannot be read.
     """
-    body = model.bodies[model.link_bodies[model.link_index(link)]]
-    clouds = [np.zeros((0, 3))]
-    for member in body.members:
+    body = model.link_bodies[model.link_index(link)]
+    return np.concatenate([np.zeros((0, 3)), *body_pieces(model, body, purpose=purpose)])
+
+
+def body_pieces(
+    model: Model, body: int, *, purpose: Literal["visual", "collision"] | None = None
+) -> list[FloatArray]:
+    """Gives the points of each shape of a body, in its joint frame, each of shape (n, 3), m; see `link_points`.
+
+    Args:
+        model: The model.
+        body: Index of the body.
+        purpose: Only the shapes drawn ("visual") or collided with ("collision"); None for all.
+
+    Raises:
+        ModelError: A mesh file is missing or cannot be read.
+    """
+    pieces = []
+    for member in model.bodies[body].members:
         for geometry in member.part.geometries:
             if purpose is None or geometry.purpose == purpose:
                 placement = member.placement * geometry.placement
                 points = shape_points(geometry, model.description.file.path, model.description.packages)
-                clouds.append(points @ placement.rotation.T + placement.translation)
-    return np.concatenate(clouds)
+                pieces.append(points @ placement.rotation.T + placement.translation)
+    return pieces
 
 
 def shape_points(geometry: Geometry, beside: Path, packages: Sequence[Path] = ()) -> FloatArray:

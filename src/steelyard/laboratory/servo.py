@@ -1,0 +1,101 @@
+"""Joint servos: how stiff they are, and what they are told so that the robot follows a course."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pinocchio as pin
+
+from steelyard.stance.feasibility import required_efforts
+
+if TYPE_CHECKING:
+    from steelyard.model.parameters import FloatArray
+    from steelyard.stance.footing import Footing
+    from steelyard.stance.trajectory import Course
+
+LEG_FREQUENCY = 4.0
+"""Natural frequency (Hz) of the robot swaying on one joint of its legs. Well above that of the falling robot (0.5 Hz),
+well below the floor's."""
+
+ARM_FREQUENCY = 7.0
+"""Natural frequency (Hz) of what an upper joint carries."""
+
+DAMPING_RATIO = 0.8
+ROTOR_SHARE = 0.05
+"""Rotor inertia of a joint as a share of the inertia that it moves, where the model file gives none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Servo:
+    """Position servos of all joints.
+
+    Attributes:
+        stiffness: Torque per angle, shape (n_joints,), N m/rad or N/m.
+        damping: Torque per speed, shape (n_joints,), N m s/rad or N s/m.
+        armature: Rotor inertia, shape (n_joints,), kg m² or kg.
+    """
+
+    stiffness: FloatArray
+    damping: FloatArray
+    armature: FloatArray
+
+
+def tune_servo(footing: Footing, home: FloatArray) -> Servo:
+    """Gives servos as stiff as the robot is heavy: the same rule for all robots.
+
+    A joint of the upper body moves what hangs on it; a joint of the legs moves the robot above it, of which the feet
+    share the weight. With I the inertia about the joint's axis at home, the stiffness is ``I (2π f)²``.
+
+    Args:
+        footing: The robot on its feet.
+        home: Where it stands, shape (position_size,).
+    """
+    model, built = footing.model, footing.pinocchio
+    data = built.createData()
+    hanging = np.diag(pin.crba(built, data, home))[6:]
+    pin.ccrba(built, data, home, np.zeros(built.nv))
+    pin.computeJointJacobians(built, data, home)
+    inertia = np.array(hanging, dtype=np.float64)
+    for name in footing.leg_joints:
+        number = model.joints.index(name)
+        screw = data.J[:, 6 + number]
+        axis, moment = screw[3:], screw[:3]
+        velocity = moment + np.cross(axis, data.com[0])
+        whole = float(model.total_mass * velocity @ velocity + axis @ data.Ig.inertia @ axis)
+        inertia[number] = max(inertia[number], (whole - hanging[number]) / len(footing.feet))
+    legs = np.isin(np.arange(len(inertia)), footing.columns(footing.leg_joints))
+    frequency = 2.0 * np.pi * np.where(legs, LEG_FREQUENCY, ARM_FREQUENCY)
+    own = np.array([model.joint(name).armature for name in model.joints])
+    armature = np.where(own > 0.0, own, ROTOR_SHARE * inertia)
+    moved = inertia + armature
+    return Servo(moved * frequency**2, 2.0 * DAMPING_RATIO * moved * frequency, armature)
+
+
+def servo_commands(footing: Footing, servo: Servo, course: Course, every: int) -> FloatArray:
+    """Gives the positions that servos are told to take so that the reference robot would follow a course.
+
+    The torque that the course asks for, by the reference, is turned into a lead of the position, and so is the speed:
+    ``q + (D v + R a + τ) / K``. A robot that is not like the reference follows less well: the servo makes up for the
+    rest.
+
+    Args:
+        footing: The reference on its feet.
+        servo: The servos.
+        course: The course.
+        every: Torques are computed at every so many samples, and interpolated in between.
+
+    Returns:
+        Shape (n, n_joints).
+    """
+    samples = np.unique(np.append(np.arange(0, len(course.time), every), len(course.time) - 1))
+    data = footing.pinocchio.createData()
+    torques = np.array(
+        [required_efforts(footing, course.q[row], course.v[row], course.a[row], data)[0] for row in samples]
+    )
+    torque = np.stack(
+        [np.interp(course.time, course.time[samples], column) for column in torques.T], axis=1
+    )
+    lead = servo.damping * course.v[:, 6:] + servo.armature * course.a[:, 6:] + torque
+    return np.asarray(course.q[:, 7:] + lead / servo.stiffness)

@@ -1,0 +1,191 @@
+"""Whether a robot can do what is asked: limits, self-contact, balance and torques along a path of postures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pinocchio as pin
+
+from steelyard.stance.collision import joint_ranges
+from steelyard.stance.support import inside_margin, load_sharing, support_polygon, zero_moment_points
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.model.parameters import FloatArray
+    from steelyard.stance.collision import Checker, Clearances
+    from steelyard.stance.footing import Footing
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much of what a robot can do a plan may use; the rest is for what the model does not know.
+
+    Attributes:
+        position: Of half the range of each joint, counted from its middle.
+        velocity: Of each joint's greatest speed.
+        torque: Of each joint's greatest torque, for the model as it is.
+        balance: Of the distance from the middle of the support polygon to its edge that the zero-moment point may go.
+    """
+
+    position: float = 0.94
+    velocity: float = 0.8
+    torque: float = 0.7
+    balance: float = 0.7
+
+
+@dataclass(frozen=True)
+class Objection:
+    """What speaks against a posture or a path.
+
+    Attributes:
+        reason: In words.
+        bodies: Bodies whose joints have a part in it; empty where all have.
+    """
+
+    reason: str
+    bodies: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    """Judges postures and short paths of a footing's model.
+
+    Attributes:
+        footing: The robot on its feet.
+        clearances: Which of its pieces may not touch.
+        shares: How much of its limits may be used.
+    """
+
+    footing: Footing
+    clearances: Clearances
+    shares: Shares
+
+    @cached_property
+    def _checker(self) -> Checker:
+        return self.clearances.checker()
+
+    @cached_property
+    def _data(self) -> pin.Data:
+        return self.footing.pinocchio.createData()
+
+    @cached_property
+    def position_limits(self) -> tuple[FloatArray, FloatArray]:
+        """Least and greatest planned positions of all joints, shape (n_joints,) each."""
+        lower, upper = joint_ranges(self.footing.model)
+        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        return middle - self.shares.position * half, middle + self.shares.position * half
+
+    @cached_property
+    def velocity_limits(self) -> FloatArray:
+        """Greatest planned speeds of all joints, shape (n_joints,)."""
+        model = self.footing.model
+        return self.shares.velocity * np.array([model.joint(name).velocity or np.inf for name in model.joints])
+
+    @cached_property
+    def torque_limits(self) -> FloatArray:
+        """Greatest planned torques of all joints, shape (n_joints,)."""
+        model = self.footing.model
+        return self.shares.torque * np.array([model.joint(name).effort or np.inf for name in model.joints])
+
+    @cached_property
+    def balance_polygon(self) -> FloatArray:
+        """The polygon within which the zero-moment point is planned, shape (n, 2), m."""
+        polygon = support_polygon(self.footing)
+        middle = polygon.mean(axis=0)
+        return np.asarray(middle + self.shares.balance * (polygon - middle))
+
+    def objection_to_posture(self, q: FloatArray) -> Objection | None:
+        """Gives what speaks against a posture at rest, or None."""
+        still = np.zeros(self.footing.pinocchio.nv)
+        return self._objection_to_touching(q) or self._objection_to_forces(q, still, still)
+
+    def objection_to_path(self, path: Sequence[FloatArray], step: float) -> Objection | None:
+        """Gives what speaks against moving through configurations, `step` seconds apart, or None.
+
+        Velocities and accelerations are differences: the first and the last configuration are judged for what they
+        touch only.
+        """
+        built = self.footing.pinocchio
+        for q in path:
+            objection = self._objection_to_touching(q)
+            if objection is not None:
+                return objection
+        steps = [pin.difference(built, before, after) / step for before, after in zip(path, path[1:], strict=False)]
+        for before, after, q in zip(steps, steps[1:], path[1:], strict=False):
+            objection = self._objection_to_forces(q, 0.5 * (before + after), (after - before) / step)
+            if objection is not None:
+                return objection
+        return None
+
+    def _objection_to_touching(self, q: FloatArray) -> Objection | None:
+        if self._checker.is_free(q):
+            return None
+        bodies, pieces = self.footing.model.bodies, self.clearances.pieces
+        pairs = {(pieces[one].body, pieces[other].body) for one, other in self._checker.touching(q)}
+        joints: set[int] = set()
+        for one, other in pairs:
+            joints |= set(self._carriers(one)) ^ set(self._carriers(other))
+        one, other = min(pairs)
+        return Objection(f"{bodies[one].name} comes too near to {bodies[other].name}", frozenset(joints))
+
+    def _carriers(self, body: int) -> list[int]:
+        """Gives a body and those that carry it, except the root."""
+        chain = []
+        while body > 0:
+            chain.append(body)
+            body = self.footing.model.bodies[body].parent
+        return chain
+
+    def _objection_to_forces(self, q: FloatArray, v: FloatArray, a: FloatArray) -> Objection | None:
+        model = self.footing.model
+        fast = np.abs(v[6:]) / self.velocity_limits
+        if np.max(fast, initial=0.0) > 1.0:
+            name = model.joints[int(np.argmax(fast))]
+            return Objection(f"{name} would be too fast", frozenset([model.joint_body(name)]))
+        torques, total = required_efforts(self.footing, q, v, a, self._data)
+        if not inside_margin(self.balance_polygon, zero_moment_points(total)) > 0.0:
+            return Objection("the zero-moment point leaves the soles", frozenset())
+        load = np.abs(torques) / self.torque_limits
+        if np.max(load, initial=0.0) > 1.0:
+            name = model.joints[int(np.argmax(load))]
+            body = model.joint_body(name)
+            carried = [index for index in range(len(model.bodies)) if body in self._carriers(index)]
+            return Objection(f"{name} would need too much torque", frozenset(carried))
+        return None
+
+
+def required_efforts(
+    footing: Footing, q: FloatArray, v: FloatArray, a: FloatArray, data: pin.Data
+) -> tuple[FloatArray, FloatArray]:
+    """Gives the joint torques and the ground's total wrench that a motion of the footing's model asks for.
+
+    The feet share the ground's wrench as `load_sharing` has it.
+
+    Args:
+        footing: The robot on its feet.
+        q: Configuration, shape (position_size,).
+        v: Velocity, shape (velocity_size,).
+        a: Acceleration, shape (velocity_size,).
+        data: Workspace of ``footing.pinocchio``.
+
+    Returns:
+        Torques, shape (n_joints,), and the wrench on the robot about the world's origin, in world axes, shape (6,).
+    """
+    built = footing.pinocchio
+    efforts = pin.rnea(built, data, q, v, a)
+    root = data.oMi[1]
+    force = root.rotation @ efforts[:3]
+    moment = root.rotation @ efforts[3:6] + np.cross(root.translation, force)
+    total = np.concatenate([force, moment])
+    torques = np.array(efforts[6:])
+    pin.computeJointJacobians(built, data, q)
+    for foot, share in zip(footing.feet, load_sharing(footing) @ total, strict=True):
+        pin.updateFramePlacement(built, data, foot.frame)
+        jacobian = pin.getFrameJacobian(built, data, foot.frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        torques -= (jacobian.T @ share)[6:]
+    return torques, total
+

@@ -1,0 +1,195 @@
+"""The feet of a model: where its soles are, which joints carry them, and where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pinocchio as pin
+
+from steelyard.exceptions import StanceError
+from steelyard.model.names import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.setup import Sole
+
+FLATNESS = 2e-3
+"""How far (m) a corner may be from the plane of its sole: Romeo's moulded soles, given as flat, are within it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Foot:
+    """One sole and what it stands on.
+
+    Attributes:
+        sole: The sole of the setup.
+        body: Index of the body that carries it.
+        placement: Of the sole's own frame in the body's joint frame: origin at the middle of the corners, z along the
+            upward normal, x nearest to the x axis of the body in the neutral posture.
+        corners: In the sole's own frame, shape (n, 3), m; flat, so that z is zero.
+        frame: Number of the sole's own frame in `Footing.pinocchio`.
+        stand: Where that frame stands in the world: z up, on the ground.
+    """
+
+    sole: Sole
+    body: int
+    placement: pin.SE3
+    corners: FloatArray
+    frame: int
+    stand: pin.SE3
+
+
+@dataclass(frozen=True, eq=False)
+class Footing:
+    """A floating model on the ground, all soles flat.
+
+    Attributes:
+        model: The model.
+        feet: Its feet, in the order of the setup's soles.
+        pinocchio: The model in Pinocchio, with a frame for each sole; private to this footing.
+    """
+
+    model: Model
+    feet: tuple[Foot, ...]
+    pinocchio: pin.Model
+
+    @cached_property
+    def leg_joints(self) -> tuple[str, ...]:
+        """Joints between the root and a sole, in the model's order."""
+        bodies: set[int] = set()
+        for foot in self.feet:
+            body = foot.body
+            while body > 0:
+                bodies.add(body)
+                body = self.model.bodies[body].parent
+        return tuple(
+            body.joint.name
+            for index, body in enumerate(self.model.bodies)
+            if index in bodies and body.joint.kind != "fixed"
+        )
+
+    @cached_property
+    def upper_joints(self) -> tuple[str, ...]:
+        """All other joints: what can move while the feet stand."""
+        return tuple(joint for joint in self.model.joints if joint not in self.leg_joints)
+
+    def columns(self, joints: Sequence[str]) -> NDArray[np.int64]:
+        """Gives where joints stand in ``q`` less the floating base, and in ``v`` likewise."""
+        return np.array([self.model.joints.index(joint) for joint in joints], dtype=np.int64)
+
+    @cached_property
+    def ground_corners(self) -> FloatArray:
+        """The corners of all soles on the ground, shape (n, 2), m."""
+        return np.concatenate(
+            [(foot.corners @ foot.stand.rotation.T + foot.stand.translation)[:, :2] for foot in self.feet]
+        )
+
+    @cached_property
+    def lateral(self) -> FloatArray:
+        """Unit vector on the ground from the last foot to the first; across the root's x axis with a single foot."""
+        across = self.feet[0].stand.translation[:2] - self.feet[-1].stand.translation[:2]
+        length = float(np.linalg.norm(across))
+        return across / length if length > 1e-6 else np.array([0.0, 1.0])
+
+    @property
+    def forward(self) -> FloatArray:
+        """Unit vector on the ground across `lateral`."""
+        return np.array([self.lateral[1], -self.lateral[0]])
+
+
+def plant_feet(model: Model) -> Footing:
+    """Puts a model on the ground: each sole where it is in the neutral posture, turned flat.
+
+    Raises:
+        StanceError: The model cannot stand: its base is fixed, its setup has no sole, a sole is not flat, or a joint is
+            of a kind that takes more than one number.
+    """
+    if model.base != "floating":
+        raise StanceError(f'{model.name} is fixed to the world and stands on nothing; load it with base="floating"')
+    if not model.setup.soles:
+        raise StanceError(
+            f"{model.name} has no soles to stand on; add a [[sole]] for each foot to its setup file "
+            "(name, frame, and the corners of the sole)"
+        )
+    balls = [body.joint.name for body in model.bodies if body.joint.kind == "ball"]
+    if balls:
+        raise StanceError(
+            f"{model.name} has the ball joint {in_words(balls)}, and postures are made of single angles; write it as "
+            "three hinges, or lock it with [lock]",
+            names=balls,
+        )
+    built = model.pinocchio.copy()
+    neutral = resting_posture(model)
+    data = built.createData()
+    pin.framesForwardKinematics(built, data, neutral)
+    feet: list[Foot] = []
+    lowest = np.inf
+    for sole in model.setup.soles:
+        frame = model.frame(sole.frame)
+        if any(foot.body == frame.body for foot in feet):
+            raise StanceError(
+                f"the link {model.bodies[frame.body].name!r} carries two soles; give it one, with all its corners",
+                names=[sole.name],
+            )
+        inside = frame.placement
+        corners = sole.vertices @ inside.rotation.T + inside.translation
+        place = data.oMf[built.getFrameId(sole.frame)]
+        of_body = place * inside.inverse()
+        placement = _sole_frame(sole, corners, of_body)
+        number = built.addFrame(
+            pin.Frame(
+                f"sole {sole.name}",
+                built.frames[built.getFrameId(sole.frame)].parentJoint,
+                built.frames[built.getFrameId(sole.frame)].placement * inside.inverse() * placement,
+                pin.FrameType.OP_FRAME,
+            ),
+            False,
+        )
+        stand = of_body * placement
+        lowest = min(lowest, float(stand.translation[2]))
+        flat = (corners - placement.translation) @ placement.rotation
+        flat[:, 2] = 0.0
+        feet.append(Foot(sole, frame.body, placement, flat, int(number), _upright(stand)))
+    return Footing(model, tuple(feet), built)
+
+
+def resting_posture(model: Model) -> FloatArray:
+    """Gives the configuration nearest to neutral with every joint within its limits, shape (position_size,)."""
+    positions = np.array(model.neutral)
+    for index, body in enumerate(model.bodies):
+        if body.joint.position_size == 1:
+            start = int(model.tree.q_starts[index])
+            positions[start] = np.clip(0.0, body.joint.lower, body.joint.upper)
+    return positions
+
+
+def _sole_frame(sole: Sole, corners: FloatArray, of_body: pin.SE3) -> pin.SE3:
+    """Gives the sole's own frame in its body."""
+    middle = corners.mean(axis=0)
+    _, _, axes = np.linalg.svd(corners - middle)
+    normal = axes[2] if (of_body.rotation @ axes[2])[2] >= 0.0 else -axes[2]
+    bump = float(np.max(np.abs((corners - middle) @ normal)))
+    if bump > FLATNESS:
+        raise StanceError(
+            f"the sole {sole.name!r} is not flat: a corner is {1e3 * bump:.1f} mm off the plane of the others; give "
+            "corners of the surface that touches the ground",
+            names=[sole.name],
+        )
+    ahead = of_body.rotation.T @ np.array([1.0, 0.0, 0.0])
+    ahead -= normal * (normal @ ahead)
+    ahead /= np.linalg.norm(ahead)
+    return pin.SE3(np.stack([ahead, np.cross(normal, ahead), normal], axis=1), middle)
+
+
+def _upright(place: pin.SE3) -> pin.SE3:
+    """Gives the placement on the ground nearest to one: z up, the same heading."""
+    heading = np.arctan2(place.rotation[1, 0], place.rotation[0, 0])
+    return pin.SE3(pin.utils.rotate("z", float(heading)), np.array([*place.translation[:2], 0.0]))

@@ -1,0 +1,141 @@
+"""A robot standing ready: feet flat, knees a little bent, arms clear of the body, and how far it can go from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pinocchio as pin
+
+from steelyard.exceptions import StanceError
+from steelyard.stance.collision import find_clearances
+from steelyard.stance.feasibility import Feasibility, Shares
+from steelyard.stance.footing import plant_feet, resting_posture
+from steelyard.stance.postures import Wish, leg_limits, solve_posture
+from steelyard.stance.support import support_polygon
+
+if TYPE_CHECKING:
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.stance.footing import Footing
+
+BENT = 0.955
+"""Height of the root, as a share of that on straight legs, in which a robot stands ready."""
+
+_SHARES_OF_HEIGHT = (0.0, 0.01, -0.01, 0.02, -0.02, 0.03, -0.03, 0.035, -0.05)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """A robot standing ready.
+
+    Attributes:
+        footing: Its feet.
+        feasibility: What it can do.
+        home: The configuration in which it stands, shape (position_size,).
+        wish: What its home looks like.
+        heights: Least and greatest height of the root (m) that it can take, all else as at home.
+        reach: How far (m) the zero-moment point may go from home: to the right, to the left (`Footing.lateral`), to the
+            back and to the front (`Footing.forward`).
+    """
+
+    footing: Footing
+    feasibility: Feasibility
+    home: FloatArray
+    wish: Wish
+    heights: tuple[float, float]
+    reach: tuple[float, float, float, float]
+
+
+@lru_cache(maxsize=16)
+def stand_up(model: Model, shares: Shares | None = None) -> Standing:
+    """Stands a model on its soles.
+
+    Args:
+        model: The model.
+        shares: How much of its limits may be used.
+
+    Raises:
+        StanceError: The model has no soles, or found no posture in which it can stand; the message says what is in the
+            way.
+    """
+    shares = shares or Shares()
+    footing = plant_feet(model)
+    straight, guess = _straight(footing)
+    com = _home_com(footing, guess)
+    upper = 7 + footing.columns(footing.upper_joints)
+    reasons: list[str] = []
+    for step in _SHARES_OF_HEIGHT:
+        wish = Wish(guess[upper], com, (BENT + step) * straight, np.zeros(3))
+        posture = solve_posture(footing, wish, guess)
+        if not posture.fulfils():
+            reasons.append("the legs cannot bend so far with the soles flat")
+            continue
+        clearances = find_clearances(footing, posture.q)
+        wish = Wish(clearances.home[upper], com, wish.height, wish.tilt)
+        posture = solve_posture(footing, wish, posture.q)
+        feasibility = Feasibility(footing, clearances, shares)
+        objection = feasibility.objection_to_posture(posture.q)
+        if posture.fulfils() and objection is None:
+            heights = _heights(feasibility, wish, posture.q, straight)
+            return Standing(footing, feasibility, posture.q, wish, heights, _reach(feasibility, com))
+        reasons.append("the legs cannot carry the arms so" if objection is None else objection.reason)
+    raise StanceError(f"{model.name} found no posture to stand in: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def _straight(footing: Footing) -> tuple[float, FloatArray]:
+    """Gives the height of the root at rest above its soles, and a guess with bent knees."""
+    guess = resting_posture(footing.model)
+    data = footing.pinocchio.createData()
+    pin.framesForwardKinematics(footing.pinocchio, data, guess)
+    height = -min(float(data.oMf[foot.frame].translation[2]) for foot in footing.feet)
+    lower, upper = leg_limits(footing)
+    legs = 7 + footing.columns(footing.leg_joints)
+    middle = np.clip(0.5 * (lower + upper), -np.pi, np.pi)
+    # A knee bends to one side only: towards the middle of its range. From a straight leg Newton could not tell.
+    guess[legs] += 0.3 * (np.where(np.isfinite(middle), middle, 0.0) - guess[legs])
+    guess[2] = height
+    return height, guess
+
+
+def _home_com(footing: Footing, guess: FloatArray) -> FloatArray:
+    """Gives where the centre of mass rests: between the feet, and lengthwise where the robot carries it by itself."""
+    data = footing.pinocchio.createData()
+    own = pin.centerOfMass(footing.pinocchio, data, np.concatenate([[0.0, 0.0], resting_posture(footing.model)[2:]]))
+    polygon = support_polygon(footing)
+    lengthwise = polygon @ footing.forward
+    middle, half = 0.5 * (lengthwise.max() + lengthwise.min()), 0.5 * np.ptp(lengthwise)
+    along = float(np.clip(own[:2] @ footing.forward, middle - 0.25 * half, middle + 0.25 * half))
+    sideways = polygon @ footing.lateral
+    return np.asarray(along * footing.forward + 0.5 * (sideways.max() + sideways.min()) * footing.lateral)
+
+
+def _heights(feasibility: Feasibility, wish: Wish, home: FloatArray, straight: float) -> tuple[float, float]:
+    """Gives how low and how high the robot can go."""
+    found = []
+    for direction in (-1.0, 1.0):
+        reached, q = wish.height, home
+        while True:
+            height = reached + direction * 0.005 * straight
+            posture = solve_posture(feasibility.footing, Wish(wish.upper, wish.com, height, wish.tilt), q)
+            if not posture.fulfils() or feasibility.objection_to_posture(posture.q) or abs(height - wish.height) > 0.3:
+                break
+            reached, q = height, posture.q
+        found.append(reached)
+    return found[0], found[1]
+
+
+def _reach(feasibility: Feasibility, com: FloatArray) -> tuple[float, float, float, float]:
+    """Gives how far one can go from a point inside the balance polygon, along and across the feet."""
+    polygon = feasibility.balance_polygon
+    edges = np.roll(polygon, -1, axis=0) - polygon
+    inward = np.stack([-edges[:, 1], edges[:, 0]], axis=1)
+    room = np.einsum("ij,ij->i", inward, com - polygon)
+    footing = feasibility.footing
+    reach = []
+    for direction in (-footing.lateral, footing.lateral, -footing.forward, footing.forward):
+        closing = -inward @ direction
+        reach.append(float(np.min(room[closing > 1e-9] / closing[closing > 1e-9])))
+    return reach[0], reach[1], reach[2], reach[3]
