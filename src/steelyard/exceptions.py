@@ -80,3 +80,27 @@ class StanceError(SteelyardError):
     def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
         self.names = tuple(names)
         super().__init__(message)
+
+
+class RecordingError(SteelyardError):
+    """A recording cannot be used as it is.
+
+    Attributes:
+        column: The column at fault, where there is one.
+    """
+
+    def __init__(self, message: str, *, column: str | None = None) -> None:
+        self.column = column
+        super().__init__(message)
+
+
+class LaboratoryError(SteelyardError):
+    """The virtual laboratory cannot do what it is asked, or its data are not good.
+
+    Attributes:
+        names: The links, joints, sensors or motions at fault.
+    """
+
+    def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
+        self.names = tuple(names)
+        super().__init__(message)

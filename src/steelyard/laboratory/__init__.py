@@ -1,0 +1,21 @@
+"""The virtual laboratory: a true robot that differs from its model, on a floor, with sensors like real ones."""
+
+from steelyard.laboratory.events import Event
+from steelyard.laboratory.motions import MOTIONS, plan_motion
+from steelyard.laboratory.sensors import DEFAULT_SENSORS, PERFECT_SENSORS, Instrument, Sensors
+from steelyard.laboratory.trial import Trial, Truth, simulate
+from steelyard.laboratory.true_robot import Payload
+
+__all__ = [
+    "DEFAULT_SENSORS",
+    "MOTIONS",
+    "PERFECT_SENSORS",
+    "Event",
+    "Instrument",
+    "Payload",
+    "Sensors",
+    "Trial",
+    "Truth",
+    "plan_motion",
+    "simulate",
+]

@@ -79,7 +79,7 @@ class Builder:
     def __post_init__(self) -> None:
         standing = self.standing
         footing = standing.footing
-        columns = footing.columns(footing.upper_joints)
+        columns = footing.upper_columns
         low, high = (limits[columns] for limits in standing.feasibility.position_limits)
         home = standing.wish.upper
         right, left, back, front = standing.reach

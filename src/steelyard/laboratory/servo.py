@@ -53,7 +53,7 @@ def tune_servo(footing: Footing, home: FloatArray) -> Servo:
         home: Where it stands, shape (position_size,).
     """
     model, built = footing.model, footing.pinocchio
-    data = built.createData()
+    data = footing.data
     hanging = np.diag(pin.crba(built, data, home))[6:]
     pin.ccrba(built, data, home, np.zeros(built.nv))
     pin.computeJointJacobians(built, data, home)
@@ -65,7 +65,7 @@ def tune_servo(footing: Footing, home: FloatArray) -> Servo:
         velocity = moment + np.cross(axis, data.com[0])
         whole = float(model.total_mass * velocity @ velocity + axis @ data.Ig.inertia @ axis)
         inertia[number] = max(inertia[number], (whole - hanging[number]) / len(footing.feet))
-    legs = np.isin(np.arange(len(inertia)), footing.columns(footing.leg_joints))
+    legs = np.isin(np.arange(len(inertia)), footing.leg_columns)
     frequency = 2.0 * np.pi * np.where(legs, LEG_FREQUENCY, ARM_FREQUENCY)
     own = np.array([model.joint(name).armature for name in model.joints])
     armature = np.where(own > 0.0, own, ROTOR_SHARE * inertia)
@@ -90,10 +90,7 @@ def servo_commands(footing: Footing, servo: Servo, course: Course, every: int) -
         Shape (n, n_joints).
     """
     samples = np.unique(np.append(np.arange(0, len(course.time), every), len(course.time) - 1))
-    data = footing.pinocchio.createData()
-    torques = np.array(
-        [required_efforts(footing, course.q[row], course.v[row], course.a[row], data)[0] for row in samples]
-    )
+    torques = np.array([required_efforts(footing, course.q[row], course.v[row], course.a[row])[0] for row in samples])
     torque = np.stack(
         [np.interp(course.time, course.time[samples], column) for column in torques.T], axis=1
     )

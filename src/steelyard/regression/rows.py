@@ -148,6 +148,13 @@ def base_wrench(model: Model, motion: Motion, parameters: Any = None) -> FloatAr
     return _forces(model, motion, row_arrays(model), 6, parameters)
 
 
+def part_wrench(model: Model, motion: Motion, bodies: Sequence[int], parameters: Any = None) -> FloatArray:
+    """Gives the sum of all wrenches that a motion asks for on some bodies, shape (n_samples, 6); see `base_rows`."""
+    regions = np.full(len(model.bodies), -1)
+    regions[list(bodies)] = 0
+    return _forces(model, motion, row_arrays(model, regions=regions), 6, parameters)
+
+
 def joint_torques(model: Model, motion: Motion, parameters: Any = None) -> FloatArray:
     """Gives ``Y_J φ`` without forming ``Y_J``, shape (n_samples, n_torques)."""
     plan = row_arrays(model, regions=np.full(len(model.bodies), -1), torques=model.joints)

@@ -240,7 +240,7 @@ def _sample(footing: Footing, standing: FloatArray, seed: int) -> list[FloatArra
     """Gives postures to look for meetings in: as it stands, then with the upper body ever farther from that."""
     generator = np.random.default_rng(seed)
     lower, upper = joint_ranges(footing.model)
-    moving = footing.columns(footing.upper_joints)
+    moving = footing.upper_columns
     postures = [standing]
     for number in range(1, _SAMPLES):
         share = min(1.0, 2.0 * number / _SAMPLES)

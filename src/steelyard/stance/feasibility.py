@@ -69,10 +69,6 @@ class Feasibility:
         return self.clearances.checker()
 
     @cached_property
-    def _data(self) -> pin.Data:
-        return self.footing.pinocchio.createData()
-
-    @cached_property
     def position_limits(self) -> tuple[FloatArray, FloatArray]:
         """Least and greatest planned positions of all joints, shape (n_joints,) each."""
         lower, upper = joint_ranges(self.footing.model)
@@ -146,7 +142,7 @@ class Feasibility:
         if np.max(fast, initial=0.0) > 1.0:
             name = model.joints[int(np.argmax(fast))]
             return Objection(f"{name} would be too fast", frozenset([model.joint_body(name)]))
-        torques, total = required_efforts(self.footing, q, v, a, self._data)
+        torques, total = required_efforts(self.footing, q, v, a)
         if not inside_margin(self.balance_polygon, zero_moment_points(total)) > 0.0:
             return Objection("the zero-moment point leaves the soles", frozenset())
         load = np.abs(torques) / self.torque_limits
@@ -158,9 +154,7 @@ class Feasibility:
         return None
 
 
-def required_efforts(
-    footing: Footing, q: FloatArray, v: FloatArray, a: FloatArray, data: pin.Data
-) -> tuple[FloatArray, FloatArray]:
+def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gives the joint torques and the ground's total wrench that a motion of the footing's model asks for.
 
     The feet share the ground's wrench as `load_sharing` has it.
@@ -170,12 +164,11 @@ def required_efforts(
         q: Configuration, shape (position_size,).
         v: Velocity, shape (velocity_size,).
         a: Acceleration, shape (velocity_size,).
-        data: Workspace of ``footing.pinocchio``.
 
     Returns:
         Torques, shape (n_joints,), and the wrench on the robot about the world's origin, in world axes, shape (6,).
     """
-    built = footing.pinocchio
+    built, data = footing.pinocchio, footing.data
     efforts = pin.rnea(built, data, q, v, a)
     root = data.oMi[1]
     force = root.rotation @ efforts[:3]

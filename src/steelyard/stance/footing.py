@@ -13,8 +13,6 @@ from steelyard.exceptions import StanceError
 from steelyard.model.names import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from steelyard.model import Model
@@ -62,6 +60,11 @@ class Footing:
     pinocchio: pin.Model
 
     @cached_property
+    def data(self) -> pin.Data:
+        """Workspace of `pinocchio`, for one thread at a time."""
+        return self.pinocchio.createData()
+
+    @cached_property
     def leg_joints(self) -> tuple[str, ...]:
         """Joints between the root and a sole, in the model's order."""
         bodies: set[int] = set()
@@ -81,9 +84,15 @@ class Footing:
         """All other joints: what can move while the feet stand."""
         return tuple(joint for joint in self.model.joints if joint not in self.leg_joints)
 
-    def columns(self, joints: Sequence[str]) -> NDArray[np.int64]:
-        """Gives where joints stand in ``q`` less the floating base, and in ``v`` likewise."""
-        return np.array([self.model.joints.index(joint) for joint in joints], dtype=np.int64)
+    @cached_property
+    def leg_columns(self) -> NDArray[np.int64]:
+        """Where the leg joints stand in ``q`` less the floating base, and in ``v`` likewise."""
+        return np.array([self.model.joints.index(joint) for joint in self.leg_joints], dtype=np.int64)
+
+    @cached_property
+    def upper_columns(self) -> NDArray[np.int64]:
+        """Where the upper joints stand in ``q`` less the floating base, and in ``v`` likewise."""
+        return np.array([self.model.joints.index(joint) for joint in self.upper_joints], dtype=np.int64)
 
     @cached_property
     def ground_corners(self) -> FloatArray:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
+from scipy.linalg import solve_triangular
 
 if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
 LIMIT_MARGIN = 0.03
 """How far (rad or m) from its limits a joint of the legs is kept."""
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-8
 _ITERATIONS = 30
 _PATIENCE = 10
+_HOPELESS = 1e-4
 _LONGEST_STEP = 0.3
 
 
@@ -73,55 +76,51 @@ def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
         wish: The wish.
         guess: A configuration to start from, shape (position_size,).
     """
-    built = footing.pinocchio
-    data = built.createData()
-    legs = footing.columns(footing.leg_joints)
+    built, data = footing.pinocchio, footing.data
+    legs = 7 + footing.leg_columns
     lower, upper = leg_limits(footing)
     q = np.array(guess, dtype=np.float64)
-    q[7 + footing.columns(footing.upper_joints)] = wish.upper
-    q[7 + legs] = np.clip(q[7 + legs], lower, upper)
-    moving = np.concatenate([np.arange(6), 6 + legs])
+    q[7 + footing.upper_columns] = wish.upper
+    q[legs] = np.clip(q[legs], lower, upper)
     wanted = pin.exp3(np.asarray(wish.tilt, dtype=np.float64))
     held = np.zeros(len(legs), dtype=bool)
+    moving = np.concatenate([np.arange(6), legs - 1])
+    feet, soft = 6 * len(footing.feet), 6
+    errors, rows = np.zeros(feet + soft), np.zeros((feet + soft, built.nv))
+    full = np.zeros(built.nv)
     foot_error = wish_error = np.inf
     for iteration in range(_ITERATIONS):
-        pin.computeJointJacobians(built, data, q)
-        pin.updateFramePlacements(built, data)
-        foot_rows, wish_rows = [], []
-        foot_errors, wish_errors = [], []
-        for foot in footing.feet:
-            off = foot.stand.actInv(data.oMf[foot.frame])
-            error = pin.log6(off)
-            foot_errors.append(error.vector)
-            frame = pin.getFrameJacobian(built, data, foot.frame, pin.ReferenceFrame.LOCAL)
-            foot_rows.append((pin.Jlog6(off) @ frame)[:, moving])
-        com = pin.jacobianCenterOfMass(built, data, q, False)
-        wish_errors += [data.com[0][:2] - wish.com, [q[2] - wish.height]]
-        turn = wanted.T @ data.oMi[1].rotation
-        wish_errors.append(pin.log3(turn))
-        root = np.zeros((4, len(moving)))
-        root[0, :3] = data.oMi[1].rotation[2]
-        root[1:, 3:6] = pin.Jlog3(turn)
-        wish_rows += [com[:2, moving], root]
-        feet, soft = np.concatenate(foot_errors), np.concatenate(wish_errors)
-        foot_error, wish_error = float(np.max(np.abs(feet))), float(np.max(np.abs(soft)))
+        rows[feet : feet + 2] = pin.jacobianCenterOfMass(built, data, q, False)[:2]
+        pin.computeJointJacobians(built, data)
+        for number, foot in enumerate(footing.feet):
+            off = foot.stand.actInv(pin.updateFramePlacement(built, data, foot.frame))
+            part = slice(6 * number, 6 * number + 6)
+            errors[part] = pin.log6(off).vector
+            local = pin.getFrameJacobian(built, data, foot.frame, pin.ReferenceFrame.LOCAL)
+            np.matmul(pin.Jlog6(off), local, out=rows[part])
+        root = data.oMi[1].rotation
+        turn = wanted.T @ root
+        errors[feet : feet + 2] = data.com[0][:2] - wish.com
+        errors[feet + 2] = q[2] - wish.height
+        errors[feet + 3 :] = pin.log3(turn)
+        rows[feet + 2, :3] = root[2]
+        rows[feet + 3 :, 3:6] = pin.Jlog3(turn)
+        sizes = np.abs(errors)
+        foot_error, wish_error = float(sizes[:feet].max()), float(sizes[feet:].max())
         if foot_error < _TOLERANCE and wish_error < _TOLERANCE:
             break
-        step = _two_level_step(np.concatenate(foot_rows), feet, np.concatenate(wish_rows), soft, held)
-        longest = float(np.max(np.abs(step)))
-        hopeless = foot_error < _TOLERANCE and (longest < _TOLERANCE or (iteration > _PATIENCE and wish_error > 1e-4))
-        if hopeless:
+        step = _two_level_step(rows[:, moving], errors, feet, held)
+        longest = float(np.abs(step).max())
+        if foot_error < _TOLERANCE and (longest < _TOLERANCE or (iteration > _PATIENCE and wish_error > _HOPELESS)):
             break
-        step *= min(1.0, _LONGEST_STEP / longest) if longest > 0.0 else 1.0
-        full = np.zeros(built.nv)
-        full[moving] = step
+        full[moving] = step * min(1.0, _LONGEST_STEP / max(longest, _TOLERANCE))
         q = pin.integrate(built, q, full)
-        beyond = (q[7 + legs] < lower) | (q[7 + legs] > upper)
-        held |= beyond
-        q[7 + legs] = np.clip(q[7 + legs], lower, upper)
+        held |= (q[legs] < lower) | (q[legs] > upper)
+        q[legs] = np.clip(q[legs], lower, upper)
     return Posture(q, foot_error, wish_error)
 
 
+@lru_cache(maxsize=64)
 def leg_limits(footing: Footing) -> tuple[FloatArray, FloatArray]:
     """Gives the least and greatest positions that inverse kinematics lets the leg joints take, rad."""
     joints = [footing.model.joint(name) for name in footing.leg_joints]
@@ -131,21 +130,32 @@ def leg_limits(footing: Footing) -> tuple[FloatArray, FloatArray]:
     return np.minimum(lower, middle), np.maximum(upper, middle)
 
 
-def _two_level_step(
-    first: FloatArray, first_error: FloatArray, second: FloatArray, second_error: FloatArray, held: np.ndarray
-) -> FloatArray:
-    """Gives the step that undoes the first error, and of the second what it can without touching the first."""
+def _two_level_step(rows: FloatArray, errors: FloatArray, first: int, held: np.ndarray) -> FloatArray:
+    """Gives the step that undoes the first errors, and of the others what it can without touching the first.
+
+    Args:
+        rows: Derivatives of all errors, shape (n, 6 + n_legs).
+        errors: The errors, shape (n,).
+        first: How many of them come first.
+        held: Which leg joints stay, shape (n_legs,).
+    """
     free = np.concatenate([np.ones(6, dtype=bool), ~held])
-    left, right = first[:, free], second[:, free]
-    u, sizes, vt = np.linalg.svd(left, full_matrices=True)
-    rank = int(np.sum(sizes > 1e-6 * sizes[0]))
-    step = -vt[:rank].T @ ((u[:, :rank].T @ first_error) / sizes[:rank])
-    null = vt[rank:].T
+    rows = rows[:, free]
+    turn, triangle = np.linalg.qr(rows[:first].T, mode="complete")
+    diagonal = np.abs(np.diagonal(triangle))
+    if len(diagonal) == first and diagonal.min() > 1e-6 * diagonal.max():
+        step = turn[:, :first] @ solve_triangular(triangle[:first], -errors[:first], trans=1, check_finite=False)
+        null = turn[:, first:]
+    else:
+        u, sizes, vt = np.linalg.svd(rows[:first])
+        rank = int(np.sum(sizes > 1e-6 * sizes[0]))
+        step = -vt[:rank].T @ ((u[:, :rank].T @ errors[:first]) / sizes[:rank])
+        null = vt[rank:].T
     if null.shape[1]:
         # Damped: near a straight knee the height has no first-order effect on the leg.
-        reduced = right @ null
+        reduced = rows[first:] @ null
         gram = reduced.T @ reduced + 1e-8 * np.eye(null.shape[1])
-        step += null @ np.linalg.solve(gram, -reduced.T @ (second_error + right @ step))
+        step += null @ np.linalg.solve(gram, -reduced.T @ (errors[first:] + rows[first:] @ step))
     full = np.zeros(len(free))
     full[free] = step
     return full

@@ -65,7 +65,7 @@ def stand_up(model: Model, shares: Shares | None = None) -> Standing:
     footing = plant_feet(model)
     straight, guess = _straight(footing)
     com = _home_com(footing, guess)
-    upper = 7 + footing.columns(footing.upper_joints)
+    upper = 7 + footing.upper_columns
     reasons: list[str] = []
     for step in _SHARES_OF_HEIGHT:
         wish = Wish(guess[upper], com, (BENT + step) * straight, np.zeros(3))
@@ -88,11 +88,11 @@ def stand_up(model: Model, shares: Shares | None = None) -> Standing:
 def _straight(footing: Footing) -> tuple[float, FloatArray]:
     """Gives the height of the root at rest above its soles, and a guess with bent knees."""
     guess = resting_posture(footing.model)
-    data = footing.pinocchio.createData()
+    data = footing.data
     pin.framesForwardKinematics(footing.pinocchio, data, guess)
     height = -min(float(data.oMf[foot.frame].translation[2]) for foot in footing.feet)
     lower, upper = leg_limits(footing)
-    legs = 7 + footing.columns(footing.leg_joints)
+    legs = 7 + footing.leg_columns
     middle = np.clip(0.5 * (lower + upper), -np.pi, np.pi)
     # A knee bends to one side only: towards the middle of its range. From a straight leg Newton could not tell.
     guess[legs] += 0.3 * (np.where(np.isfinite(middle), middle, 0.0) - guess[legs])
@@ -102,7 +102,7 @@ def _straight(footing: Footing) -> tuple[float, FloatArray]:
 
 def _home_com(footing: Footing, guess: FloatArray) -> FloatArray:
     """Gives where the centre of mass rests: between the feet, and lengthwise where the robot carries it by itself."""
-    data = footing.pinocchio.createData()
+    data = footing.data
     own = pin.centerOfMass(footing.pinocchio, data, np.concatenate([[0.0, 0.0], resting_posture(footing.model)[2:]]))
     polygon = support_polygon(footing)
     lengthwise = polygon @ footing.forward

@@ -12,6 +12,7 @@ from scipy.interpolate import make_interp_spline
 
 from steelyard.exceptions import StanceError
 from steelyard.model.names import did_you_mean, in_words
+from steelyard.motion.kinematics import cross, quaternion_rotations
 
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline
@@ -158,9 +159,9 @@ def trace_course(footing: Footing, trajectory: Trajectory, rate: float, *, flat:
     spin = 2.0 * _imaginary_product(quaternion, turning)
     # d/dt (q* q̇) = q* q̈ + |q̇|², and the last term is real: it has no part in the angular acceleration.
     spin_change = 2.0 * _imaginary_product(quaternion, turning_change)
-    rotation = _rotations(quaternion)
+    rotation = quaternion_rotations(quaternion)
     linear = np.einsum("nji,nj->ni", rotation, rate_of[:, :3])
-    linear_change = np.einsum("nji,nj->ni", rotation, change_of[:, :3]) - np.cross(spin, linear)
+    linear_change = np.einsum("nji,nj->ni", rotation, change_of[:, :3]) - cross(spin, linear)
     q = np.concatenate([pose[:, :3], quaternion, joints[0]], axis=1)
     v = np.concatenate([linear, spin, joints[1]], axis=1)
     a = np.concatenate([linear_change, spin_change, joints[2]], axis=1)
@@ -170,7 +171,7 @@ def trace_course(footing: Footing, trajectory: Trajectory, rate: float, *, flat:
 def _base_poses(footing: Footing, trajectory: Trajectory, columns: list[int], flat: float) -> FloatArray:
     """Gives the base's position and quaternion at the trajectory's times, shape (n, 7)."""
     built = footing.pinocchio
-    data = built.createData()
+    data = footing.data
     q = np.array(footing.model.neutral)
     poses = np.empty((len(trajectory.time), 7))
     for row, positions in enumerate(trajectory.positions[:, columns]):
@@ -211,17 +212,6 @@ def _unit_quaternions(
 def _imaginary_product(first: FloatArray, second: FloatArray) -> FloatArray:
     """Gives the imaginary part of ``conj(first) second``, shape (n, 3)."""
     return np.asarray(
-        first[:, 3:] * second[:, :3] - second[:, 3:] * first[:, :3] - np.cross(first[:, :3], second[:, :3])
+        first[:, 3:] * second[:, :3] - second[:, 3:] * first[:, :3] - cross(first[:, :3], second[:, :3])
     )
 
-
-def _rotations(quaternions: FloatArray) -> FloatArray:
-    x, y, z, w = quaternions.T
-    return np.stack(
-        [
-            np.stack([1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)], axis=1),
-            np.stack([2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)], axis=1),
-            np.stack([2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)], axis=1),
-        ],
-        axis=1,
-    )

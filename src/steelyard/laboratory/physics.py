@@ -1,0 +1,130 @@
+"""Playing a course on a robot of flesh and bone: MuJoCo's states, in Steelyard's conventions, of one instant each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import mujoco
+import mujoco.rollout
+import numpy as np
+
+from steelyard.laboratory.world import TIME_STEP
+from steelyard.motion import Motion, motion_from_generalized
+from steelyard.motion.kinematics import FrameMotion, body_motions, cross, quaternion_rotations
+
+if TYPE_CHECKING:
+    from steelyard.laboratory.world import World
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.stance.footing import Foot
+
+SETTLING = 1.0
+"""Seconds that the robot stands before a course begins, to come to rest on the floor; they are not recorded."""
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What really happened, `TIME_STEP` apart, everything of one instant.
+
+    MuJoCo's own accelerations are not those that it integrates with when servos are damped implicitly. Here the
+    acceleration is the change of velocity over the step that follows, which with the floor's forces of the instant
+    fulfils the base's equation of motion exactly.
+
+    Attributes:
+        model: The true robot.
+        time: Shape (n,), s.
+        q: Configurations, shape (n, position_size).
+        v: Velocities, shape (n, velocity_size).
+        a: Accelerations, shape (n, velocity_size).
+        feet: The floor's wrench on each foot about the world's origin, in world axes, shape (n, n_feet, 6).
+        self_contacts: Number of contacts of the robot with itself, shape (n,).
+        commands: Positions that the servos were told to take, shape (n, n_joints).
+    """
+
+    model: Model
+    time: FloatArray
+    q: FloatArray
+    v: FloatArray
+    a: FloatArray
+    feet: FloatArray
+    self_contacts: FloatArray
+    commands: FloatArray
+
+    @cached_property
+    def motion(self) -> Motion:
+        """The same as a Motion at the root, without sensors."""
+        return motion_from_generalized(self.model, self.time, self.q, self.v, self.a)
+
+    @cached_property
+    def known(self) -> dict[int, FrameMotion]:
+        """Motions of bodies that were asked for already, for `body_motions`."""
+        return {}
+
+    @cached_property
+    def rotation(self) -> FloatArray:
+        """From the root's axes to the world's, shape (n, 3, 3)."""
+        return quaternion_rotations(self.q[:, 3:7])
+
+    @cached_property
+    def feet_in_root(self) -> FloatArray:
+        """The floor's wrench on each foot about the root's origin, in the root's axes, shape (n, n_feet, 6)."""
+        force = self.feet[..., :3]
+        moment = self.feet[..., 3:] - cross(self.q[:, None, :3], force)
+        return np.concatenate([force @ self.rotation, moment @ self.rotation], axis=-1)
+
+    def sole_placements(self, foot: Foot) -> tuple[FloatArray, FloatArray]:
+        """Gives where a sole's own frame was in the world: rotations (n, 3, 3) and positions (n, 3)."""
+        sole = body_motions(self.model, self.motion, foot.body, self.known)[foot.body].moved(foot.placement)
+        return self.rotation @ sole.rotation, self.q[:, :3] + np.einsum("nij,nj->ni", self.rotation, sole.position)
+
+
+def play(world: World, start: FloatArray, commands: FloatArray) -> States:
+    """Lets the robot stand, then follow its commands.
+
+    Args:
+        world: The robot on its floor.
+        start: Configuration to begin in, shape (position_size,).
+        commands: Positions for the servos, `TIME_STEP` apart, shape (n, n_joints).
+    """
+    compiled = world.compiled
+    data = mujoco.MjData(compiled)
+    data.qpos[:3] = start[:3]
+    data.qpos[3:7] = start[[6, 3, 4, 5]]
+    data.qpos[world.q_columns] = start[7:]
+    everything = mujoco.mjtState.mjSTATE_FULLPHYSICS
+    before = np.zeros(mujoco.mj_stateSize(compiled, everything))
+    mujoco.mj_getState(compiled, data, before, everything)
+    standing = round(SETTLING / TIME_STEP)
+    control = np.concatenate([np.broadcast_to(commands[0], (standing, commands.shape[1])), commands])
+    after, sensors = mujoco.rollout.rollout(compiled, data, before[None], control[None])
+    # Sensors belong to the state before a step, states are given after it.
+    states, readings = after[0, standing - 1 :, 1:], sensors[0, standing:]
+    return _states(world, states, readings, commands)
+
+
+def _states(world: World, states: FloatArray, readings: FloatArray, commands: FloatArray) -> States:
+    compiled, model = world.compiled, world.model
+    positions = states[:, : compiled.nq]
+    velocities = states[:, compiled.nq : compiled.nq + compiled.nv]
+    accelerations = np.diff(velocities, axis=0) / TIME_STEP
+    positions, velocities = positions[:-1], velocities[:-1]
+    quaternion = positions[:, [4, 5, 6, 3]]
+    rotation = quaternion_rotations(quaternion)
+    linear = np.einsum("nji,nj->ni", rotation, velocities[:, :3])
+    # The root's velocity is written in its own turning axes: its change has a part from their turning.
+    linear_change = np.einsum("nji,nj->ni", rotation, accelerations[:, :3]) - cross(velocities[:, 3:6], linear)
+    q = np.concatenate([positions[:, :3], quaternion, positions[:, world.q_columns]], axis=1)
+    v = np.concatenate([linear, velocities[:, 3:6], velocities[:, world.v_columns]], axis=1)
+    a = np.concatenate([linear_change, accelerations[:, 3:6], accelerations[:, world.v_columns]], axis=1)
+    return States(
+        model,
+        TIME_STEP * np.arange(len(q)),
+        q,
+        v,
+        a,
+        world.foot_readings(readings),
+        world.self_contacts(readings),
+        commands,
+    )

@@ -1,0 +1,118 @@
+"""What perfect sensors would read: the true robot's states, seen where its sensors sit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.model.names import match_pattern
+from steelyard.motion.kinematics import body_motions, cross, frame_motion
+from steelyard.regression.rows import joint_torques, part_wrench
+from steelyard.regression.traversal import subtree_mask
+
+if TYPE_CHECKING:
+    from steelyard.laboratory.physics import States
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.setup import WrenchSensor
+    from steelyard.stance.footing import Footing
+
+
+@dataclass(frozen=True, eq=False)
+class ImuSignals:
+    """What an inertial sensor feels.
+
+    Attributes:
+        gyro: Angular velocity in the sensor's axes, shape (n, 3), rad/s.
+        accelerometer: Proper acceleration in the sensor's axes, shape (n, 3), m/s².
+        rotation: From the sensor's axes to the world's, shape (n, 3, 3).
+    """
+
+    gyro: FloatArray
+    accelerometer: FloatArray
+    rotation: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """What perfect sensors read, at the times of the physics.
+
+    Attributes:
+        time: Shape (n,), s.
+        positions: True joint positions, shape (n, n_joints).
+        planned: Positions that were planned, shape (n, n_joints).
+        imus: By sensor.
+        wrenches: By sensor, on the robot, in the sensor's frame, shape (n, 6).
+        torques: By joint that is measured, behind the gear: without rotor and servo, shape (n,).
+    """
+
+    time: FloatArray
+    positions: FloatArray
+    planned: FloatArray
+    imus: dict[str, ImuSignals] = field(default_factory=dict)
+    wrenches: dict[str, FloatArray] = field(default_factory=dict)
+    torques: dict[str, FloatArray] = field(default_factory=dict)
+
+
+def sense(states: States, footing: Footing, planned: FloatArray) -> Signals:
+    """Gives what the sensors of the setup would read if they were perfect.
+
+    Args:
+        states: What really happened.
+        footing: The feet.
+        planned: Planned positions at the states' times, shape (n, n_joints).
+    """
+    model = states.model
+    signals = Signals(states.time, states.q[:, 7:], planned)
+    for imu in model.setup.imus:
+        felt = frame_motion(model, states.motion, imu.frame, states.known)
+        signals.imus[imu.name] = ImuSignals(
+            felt.in_own_axes(felt.angular_velocity),
+            felt.in_own_axes(felt.proper_acceleration),
+            states.rotation @ felt.rotation,
+        )
+    for sensor in model.setup.wrench_sensors:
+        signals.wrenches[sensor.name] = _wrench(states, footing, sensor)
+    measured = [
+        joint
+        for joint in model.joints
+        if any(match_pattern(pattern, [joint]) for pattern in model.setup.torques_measured)
+    ]
+    if measured:
+        torques = link_torques(states, footing)
+        signals.torques.update({joint: torques[:, model.joints.index(joint)] for joint in measured})
+    return signals
+
+
+def _wrench(states: States, footing: Footing, sensor: WrenchSensor) -> FloatArray:
+    """Gives what a six-axis sensor feels: the floor below its soles, less what the links between ask for."""
+    model, frame = states.model, states.model.frame(sensor.frame)
+    below = np.flatnonzero(subtree_mask(model)[frame.body])
+    total = np.zeros((len(states.time), 6))
+    for number, foot in enumerate(footing.feet):
+        stands_on = foot.sole.wrench == sensor.name if sensor.at == "ground" else foot.body in below
+        if stands_on:
+            total += states.feet_in_root[:, number]
+    if sensor.at == "joint":
+        total -= part_wrench(model, states.motion, below.tolist())
+    place = frame_motion(model, states.motion, sensor.frame, states.known)
+    force = total[:, :3]
+    moment = total[:, 3:] - cross(place.position, force)
+    return np.concatenate([place.in_own_axes(force), place.in_own_axes(moment)], axis=1)
+
+
+def link_torques(states: States, footing: Footing) -> FloatArray:
+    """Gives the torque that each joint passes on to its link, shape (n, n_joints): ``Y_J φ − Jᵀ f``."""
+    model = states.model
+    torques = joint_torques(model, states.motion)
+    for number, foot in enumerate(footing.feet):
+        wrench = states.feet_in_root[:, number]
+        for body, at in body_motions(model, states.motion, foot.body, states.known).items():
+            joint = model.bodies[body].joint
+            if body == 0 or joint.kind == "fixed":
+                continue
+            axis = at.rotation @ joint.axis
+            lever = wrench[:, :3] if joint.kind == "prismatic" else wrench[:, 3:] - cross(at.position, wrench[:, :3])
+            torques[:, model.joints.index(joint.name)] -= np.einsum("ni,ni->n", axis, lever)
+    return torques

@@ -1,0 +1,169 @@
+"""The true robot: what the reference would weigh if its makers had been less exact, and what it carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import expm
+
+from steelyard.exceptions import LaboratoryError
+from steelyard.model.consistency import is_possible, project_to_interior
+from steelyard.model.names import did_you_mean
+from steelyard.model.parameters import FloatArray, change_frame, from_mass_com_inertia, to_mass_com_inertia
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.model import Model
+
+PAYLOAD_DENSITY = 7850.0
+"""Density (kg/m³) of a payload of which only the mass is given: a ball of steel."""
+
+GREATEST_SPREAD = 0.5
+_CLIP = 2.0
+_PAYLOAD_EXTENT = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """Something fastened to a link, or taken away from it.
+
+    Attributes:
+        mass: Kilograms; negative for what is taken away.
+        position: Of its centre of mass in the frame that it is fastened to, shape (3,), m.
+        inertia: Its tensor about its centre of mass in that frame's axes, shape (3, 3), kg m², with the sign of the
+            mass; None for a ball of steel.
+    """
+
+    mass: float
+    position: Any = (0.0, 0.0, 0.0)
+    inertia: Any = None
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Its ten parameters in the frame that it is fastened to, shape (10,)."""
+        if self.inertia is not None:
+            return from_mass_com_inertia(self.mass, self.position, self.inertia)
+        size = abs(self.mass)
+        radius = (size / PAYLOAD_DENSITY * 3.0 / (4.0 * np.pi)) ** (1.0 / 3.0)
+        return np.sign(self.mass) * from_mass_com_inertia(size, self.position, 0.4 * size * radius**2 * np.eye(3))
+
+
+def draw_parameters(model: Model, spread: float, generator: np.random.Generator) -> FloatArray:
+    """Draws the parameters of a robot that was built after a model, shape (n_links, 10).
+
+    Each link's matter is stretched and shifted as a whole: with z normal (cut at two), its mass becomes ``m e^{s z}``,
+    its second moment about the centre of mass ``A Σ Aᵀ`` with ``A = e^{S/2}`` and S symmetric with entries ``s z``, and
+    its centre of mass moves by ``s z`` of its extent along each principal axis. What can exist stays so.
+
+    Args:
+        model: The reference; links that cannot exist are first brought into the interior of those that can.
+        spread: The standard deviation s.
+        generator: Where chance comes from.
+    """
+    reference = project_to_interior(model.parameters)
+    if spread == 0.0:
+        return reference
+    mass, com, inertia = to_mass_com_inertia(reference)
+    count = len(mass)
+    normal = np.clip(generator.standard_normal((count, 10)), -_CLIP, _CLIP)
+    drawn = np.empty_like(reference)
+    for link in range(count):
+        second = 0.5 * np.trace(inertia[link]) * np.eye(3) - inertia[link]
+        moments, axes = np.linalg.eigh(second)
+        factor = float(np.exp(spread * normal[link, 0]))
+        shift = axes @ (spread * normal[link, 1:4] * np.sqrt(np.maximum(moments, 0.0) / mass[link]))
+        log = np.zeros((3, 3))
+        log[np.triu_indices(3)] = spread * normal[link, 4:]
+        stretch = expm(0.25 * (log + log.T))
+        stretched = factor * stretch @ second @ stretch.T
+        drawn[link] = from_mass_com_inertia(
+            factor * mass[link], com[link] + shift, np.trace(stretched) * np.eye(3) - stretched
+        )
+    return project_to_interior(drawn)
+
+
+def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, float | Payload] | None) -> FloatArray:
+    """Fastens payloads to links.
+
+    Args:
+        model: The model.
+        parameters: Of the bare links, shape (n_links, 10).
+        payloads: By name of a link or of a frame on one: kilograms, or a `Payload`. A number is put at the centre of mass
+            of the reference's link where a link is named, at the frame's origin where another frame is.
+
+    Raises:
+        LaboratoryError: The name is unknown, the mass is not a number, or so much is taken away that nothing possible
+            remains.
+    """
+    loaded = np.array(parameters)
+    for name, given in (payloads or {}).items():
+        if name not in model.frames:
+            raise LaboratoryError(
+                f"there is no link or frame {name!r} on {model.name} to carry a payload"
+                f"{did_you_mean(name, model.frames)}",
+                names=[name],
+            )
+        frame = model.frame(name)
+        link = model.bodies[frame.body].name
+        if link not in model.links:
+            raise LaboratoryError(f"{name!r} is on {link!r}, which has no mass of its own to add to", names=[name])
+        row = model.link_index(link)
+        payload = given if isinstance(given, Payload) else _plain_payload(model, name, row, given)
+        if not np.isfinite(payload.mass) or payload.mass == 0.0 or not np.all(np.isfinite(payload.parameters)):
+            raise LaboratoryError(f"the payload on {name!r} weighs {payload.mass} kg; give a number", names=[name])
+        added = change_frame(payload.parameters, frame.placement.rotation, frame.placement.translation)
+        loaded[row] += added
+        if not is_possible(loaded[row], extent=_PAYLOAD_EXTENT):
+            raise LaboratoryError(
+                f"a payload of {payload.mass:g} kg on {name!r} leaves no possible body of {link!r}, which weighs "
+                f"{parameters[row, 0]:.3f} kg; take away less"
+                if payload.mass < 0.0
+                else f"the payload on {name!r} is not a possible body; check its inertia",
+                names=[name],
+            )
+    return loaded
+
+
+def _plain_payload(model: Model, name: str, row: int, mass: Any) -> Payload:
+    try:
+        kilograms = float(mass)
+    except (TypeError, ValueError) as error:
+        raise LaboratoryError(f"the payload on {name!r} is {mass!r}; give kilograms or a Payload", names=[name]) from error
+    if name != model.links[row]:
+        return Payload(kilograms)
+    return Payload(kilograms, to_mass_com_inertia(model.parameters[row])[1])
+
+
+def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> dict[str, float]:
+    """Gives the offset of each encoder: what must be added to its reading to get the true angle, rad or m.
+
+    Args:
+        model: The model.
+        offsets: None for none; a number for the greatest, drawn evenly up to it; or offsets by joint.
+        generator: Where chance comes from.
+
+    Raises:
+        LaboratoryError: A joint is unknown, or a number is not finite.
+    """
+    drawn = generator.uniform(-1.0, 1.0, len(model.joints))
+    if offsets is None:
+        return dict.fromkeys(model.joints, 0.0)
+    if isinstance(offsets, int | float):
+        if not np.isfinite(offsets) or offsets < 0.0:
+            raise LaboratoryError(f"the greatest encoder offset is {offsets!r}; give radians, zero or more")
+        return dict(zip(model.joints, (float(offsets) * drawn).tolist(), strict=True))
+    if not hasattr(offsets, "items"):
+        raise LaboratoryError(f"offsets is {offsets!r}; give one number, or radians by joint")
+    result = dict.fromkeys(model.joints, 0.0)
+    for name, value in offsets.items():
+        if name not in result:
+            raise LaboratoryError(
+                f"{model.name} has no joint {name!r} to offset{did_you_mean(name, model.joints)}", names=[name]
+            )
+        if not isinstance(value, int | float) or not np.isfinite(value):
+            raise LaboratoryError(f"the offset of {name!r} is {value!r}; give radians", names=[name])
+        result[name] = float(value)
+    return result

@@ -1,0 +1,5 @@
+"""Recordings: what robots really log."""
+
+from steelyard.recording.recording import Recording
+
+__all__ = ["Recording"]
