@@ -1,7 +1,7 @@
 """The virtual laboratory: a true robot that differs from its model, on a floor, with sensors like real ones."""
 
 from steelyard.laboratory.events import Event
-from steelyard.laboratory.motions import MOTIONS, plan_motion
+from steelyard.laboratory.motions import MOTIONS, plan_motion, plan_postures
 from steelyard.laboratory.sensors import DEFAULT_SENSORS, PERFECT_SENSORS, Instrument, Sensors
 from steelyard.laboratory.trial import Trial, Truth, simulate
 from steelyard.laboratory.true_robot import Payload
@@ -17,5 +17,6 @@ __all__ = [
     "Trial",
     "Truth",
     "plan_motion",
+    "plan_postures",
     "simulate",
 ]

@@ -30,6 +30,7 @@ _DEGREE = 3
 _COVERAGE = 0.62
 """Share of its range that each upper joint is sent through before it goes where chance takes it."""
 
+_SHORTEST_HOLD = 0.5
 _REDRAWS = 24
 _TRIES = 8
 
@@ -122,6 +123,13 @@ class Builder:
         com = standing.wish.com + sideways * standing.footing.lateral + lengthwise * standing.footing.forward
         return Wish(point[: self.upper_count], com, standing.wish.height + float(height), point[self.upper_count + 3 :])
 
+    def point(self, wish: Wish) -> FloatArray:
+        """Gives the point of the curve that stands for a wish; see `wish`."""
+        home, footing = self.standing.wish, self.standing.footing
+        away = wish.com - home.com
+        place = [away @ footing.lateral, away @ footing.forward, wish.height - home.height]
+        return np.concatenate([wish.upper, place, wish.tilt])
+
     def extend(self) -> None:
         """Adds one drawn point to the motion; where no way leads on, takes the last one back."""
         last = self.points[-1]
@@ -190,21 +198,34 @@ class Builder:
         """Adds control points if the spans that they complete can be done; says whether."""
         points = [*self.points, *added]
         path = list(self.path)
-        step = 1.0 / KNOTS_PER_SECOND
         for last in range(len(self.points), len(points)):
-            span = np.array(points[last - _DEGREE : last + 1])
-            for knot in self._knots(last - _DEGREE):
-                posture = solve_posture(self.standing.footing, self.wish(_basis(knot) @ span), path[-1])
-                if not posture.fulfils():
-                    self.refusals[_LEGS] += 1
-                    return False
-                path.append(posture.q)
-        objection = self.standing.feasibility.objection_to_path(path[max(0, len(self.path) - 2) :], step)
-        if objection is not None:
-            self.refusals[objection.reason] += 1
-            return False
+            begin = max(0, len(path) - 2)
+            objection = self._follow(points[last - _DEGREE : last + 1], self._knots(last - _DEGREE), path)
+            if objection is None:
+                judged = self.standing.feasibility.objection_to_path(path[begin:], 1.0 / KNOTS_PER_SECOND)
+                objection = None if judged is None else judged.reason
+            if objection is not None:
+                self.refusals[objection] += 1
+                return False
         self.points, self.path = points, path
         return True
+
+    def _follow(self, span: list[FloatArray], knots: FloatArray, path: list[FloatArray]) -> str | None:
+        """Adds the configurations of one span of the curve to a path; gives what speaks against it."""
+        if all(point is span[0] for point in span) and self._rests(path):
+            path += [path[-1]] * len(knots)
+            return None
+        control = np.array(span)
+        for knot in knots:
+            posture = solve_posture(self.standing.footing, self.wish(_basis(knot) @ control), path[-1])
+            if not posture.fulfils():
+                return _LEGS
+            path.append(posture.q)
+        return None
+
+    def _rests(self, path: list[FloatArray]) -> bool:
+        """Tells whether a path has come to rest."""
+        return len(path) > 1 and bool(np.max(np.abs(path[-1] - path[-2])) < 1e-6)
 
     def _knots(self, span: int) -> FloatArray:
         """Gives the places (0 to 1) in a span at which the clock of the knots strikes."""
@@ -239,11 +260,25 @@ class Builder:
         self.path = self.path[: 1 + int(np.floor(spans * self.tempo * KNOTS_PER_SECOND + 1e-9))]
         return True
 
-    def trajectory(self, name: str, holds: tuple[tuple[float, float], ...] = ()) -> Trajectory:
-        """Gives the motion so far."""
+    def trajectory(self, name: str) -> Trajectory:
+        """Gives the motion so far, with the stretches of half a second and more in which it stands still."""
         positions = np.array(self.path)[:, 7:]
         time = np.arange(len(positions)) / KNOTS_PER_SECOND
+        still = np.concatenate([[False], np.max(np.abs(np.diff(positions, axis=0)), axis=1) < 1e-6, [False]])
+        begins, ends = np.flatnonzero(still[1:] & ~still[:-1]), np.flatnonzero(still[:-1] & ~still[1:])
+        holds = tuple(
+            (float(time[begin]), float(time[end]))
+            for begin, end in zip(begins, ends, strict=True)
+            if time[end] - time[begin] >= _SHORTEST_HOLD
+        )
         return Trajectory(name, time, self.standing.footing.model.joints, positions, holds)
+
+    def visit(self, point: FloatArray) -> str | None:
+        """Goes to a given point and stays there; gives what speaks against it."""
+        before = Counter(self.refusals)
+        if self._append([point] * self.style.stay):
+            return None
+        return next(iter(self.refusals - before))
 
 
 def _basis(place: float) -> FloatArray:

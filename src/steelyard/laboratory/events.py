@@ -76,14 +76,12 @@ def find_events(states: States, footing: Footing, course: Course, servo: Servo) 
 
 
 def _falls(states: States, course: Course) -> list[Event]:
-    turn = np.einsum(
-        "nji,njk->nik", quaternion_rotations(course.q[:, 3:7]), states.rotation
-    )
+    turn = np.einsum("nji,njk->nik", quaternion_rotations(course.q[:, 3:7]), states.rotation)
     cosine = np.clip(0.5 * (np.trace(turn, axis1=1, axis2=2) - 1.0), -1.0, 1.0)
     angle = np.arccos(cosine)
     drop = 1.0 - states.q[:, 2] / course.q[:, 2]
-    lost = ~np.isfinite(states.q).all(axis=1) | ~np.isfinite(states.a).all(axis=1)
-    fallen = lost | (angle > FALL_TILT) | (np.abs(drop) > FALL_DROP)
+    lost = np.asarray(~np.isfinite(states.q).all(axis=1) | ~np.isfinite(states.a).all(axis=1))
+    fallen = np.asarray(lost | (angle > FALL_TILT) | (np.abs(drop) > FALL_DROP))
     if not np.any(fallen):
         return []
     first = int(np.argmax(fallen))
@@ -100,9 +98,7 @@ def _soles(states: States, footing: Footing) -> list[Event]:
         rotation, position = states.sole_placements(foot)
         name = f"sole {foot.sole.name!r}"
         tilt = np.arccos(np.clip(rotation[:, 2, 2], -1.0, 1.0))
-        events += _spans(
-            states.time, tilt > FLAT_ANGLE, np.rad2deg(tilt), "tilt", name, "tilted by {:.2f}°"
-        )
+        events += _spans(states.time, tilt > FLAT_ANGLE, np.rad2deg(tilt), "tilt", name, "tilted by {:.2f}°")
         heights = position[:, 2:] + np.einsum("ni,ki->nk", rotation[:, 2], foot.corners)
         rise = np.max(np.abs(heights), axis=1)
         events += _spans(

@@ -101,9 +101,7 @@ def _read_imu(name: str, signals: Signals, sensors: Sensors, table: _Table) -> d
             columns[column] = table.read(column, values[:, number], getattr(sensors, kind))
     # The orientation's errors are small turns about the sensor's own axes.
     still = np.zeros_like(signals.time)
-    errors = np.stack(
-        [table.read(f"{name}.orientation.{axis}", still, sensors.orientation) for axis in "xyz"], axis=1
-    )
+    errors = np.stack([table.read(f"{name}.orientation.{axis}", still, sensors.orientation) for axis in "xyz"], axis=1)
     places = table.places(sensors.orientation.delay)
     before = np.floor(places).astype(np.int64)
     step = signals.time[1] - signals.time[0]
@@ -140,7 +138,7 @@ class _Table:
     def places(self, delay: float) -> FloatArray:
         """Gives where on the clock of the physics the rows read with a delay, in steps, shape (n_rows,)."""
         step = self.clock[1] - self.clock[0]
-        return np.clip((self.rows - delay - self.clock[0]) / step, 0.0, len(self.clock) - 1.0)
+        return np.asarray(np.clip((self.rows - delay - self.clock[0]) / step, 0.0, len(self.clock) - 1.0))
 
     def read(self, column: str, true: FloatArray, instrument: Instrument, scale: float = 1.0) -> FloatArray:
         """Gives a column: late, shifted, noisy, in steps, and not a number where the sensor is slower than the rows."""

@@ -108,7 +108,7 @@ def _states(world: World, states: FloatArray, readings: FloatArray, commands: Fl
     compiled, model = world.compiled, world.model
     positions = states[:, : compiled.nq]
     velocities = states[:, compiled.nq : compiled.nq + compiled.nv]
-    accelerations = np.diff(velocities, axis=0) / TIME_STEP
+    accelerations: FloatArray = np.diff(velocities, axis=0) / TIME_STEP
     positions, velocities = positions[:-1], velocities[:-1]
     quaternion = positions[:, [4, 5, 6, 3]]
     rotation = quaternion_rotations(quaternion)
@@ -120,7 +120,7 @@ def _states(world: World, states: FloatArray, readings: FloatArray, commands: Fl
     a = np.concatenate([linear_change, accelerations[:, 3:6], accelerations[:, world.v_columns]], axis=1)
     return States(
         model,
-        TIME_STEP * np.arange(len(q)),
+        TIME_STEP * np.arange(len(q), dtype=np.float64),
         q,
         v,
         a,

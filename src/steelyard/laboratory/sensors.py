@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.exceptions import LaboratoryError
-from steelyard.model.names import did_you_mean
+from steelyard.model.names import did_you_mean, in_words
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,12 @@ class Sensors:
         for kind in kinds:
             if kind not in self.kinds():
                 raise LaboratoryError(
-                    f"there is no sensor {kind!r}{did_you_mean(kind, self.kinds())}; there are {', '.join(self.kinds())}",
+                    f"there is no sensor {kind!r}{did_you_mean(kind, self.kinds())}; there are "
+                    f"{in_words(self.kinds())}",
                     names=[kind],
                 )
-        return replace(self, **{kind: _PERFECT for kind in self.kinds() if kind not in kinds})
+        perfect: dict[str, Any] = {kind: _PERFECT for kind in self.kinds() if kind not in kinds}
+        return replace(self, **perfect)
 
 
 PERFECT_SENSORS = Sensors()

@@ -19,7 +19,7 @@ LEG_FREQUENCY = 4.0
 """Natural frequency (Hz) of the robot swaying on one joint of its legs. Well above that of the falling robot (0.5 Hz),
 well below the floor's."""
 
-ARM_FREQUENCY = 7.0
+ARM_FREQUENCY = 10.0
 """Natural frequency (Hz) of what an upper joint carries."""
 
 DAMPING_RATIO = 0.8
@@ -91,8 +91,6 @@ def servo_commands(footing: Footing, servo: Servo, course: Course, every: int) -
     """
     samples = np.unique(np.append(np.arange(0, len(course.time), every), len(course.time) - 1))
     torques = np.array([required_efforts(footing, course.q[row], course.v[row], course.a[row])[0] for row in samples])
-    torque = np.stack(
-        [np.interp(course.time, course.time[samples], column) for column in torques.T], axis=1
-    )
+    torque = np.stack([np.interp(course.time, course.time[samples], column) for column in torques.T], axis=1)
     lead = servo.damping * course.v[:, 6:] + servo.armature * course.a[:, 6:] + torque
     return np.asarray(course.q[:, 7:] + lead / servo.stiffness)

@@ -48,7 +48,8 @@ class Payload:
             return from_mass_com_inertia(self.mass, self.position, self.inertia)
         size = abs(self.mass)
         radius = (size / PAYLOAD_DENSITY * 3.0 / (4.0 * np.pi)) ** (1.0 / 3.0)
-        return np.sign(self.mass) * from_mass_com_inertia(size, self.position, 0.4 * size * radius**2 * np.eye(3))
+        ball = from_mass_com_inertia(size, self.position, 0.4 * size * radius**2 * np.eye(3))
+        return ball if self.mass >= 0.0 else -ball
 
 
 def draw_parameters(model: Model, spread: float, generator: np.random.Generator) -> FloatArray:
@@ -91,8 +92,8 @@ def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, fl
     Args:
         model: The model.
         parameters: Of the bare links, shape (n_links, 10).
-        payloads: By name of a link or of a frame on one: kilograms, or a `Payload`. A number is put at the centre of mass
-            of the reference's link where a link is named, at the frame's origin where another frame is.
+        payloads: By name of a link or of a frame on one: kilograms, or a `Payload`. Kilograms on a link are put at the
+            centre of mass of the reference's link, those on another frame at its origin.
 
     Raises:
         LaboratoryError: The name is unknown, the mass is not a number, or so much is taken away that nothing possible
@@ -131,7 +132,9 @@ def _plain_payload(model: Model, name: str, row: int, mass: Any) -> Payload:
     try:
         kilograms = float(mass)
     except (TypeError, ValueError) as error:
-        raise LaboratoryError(f"the payload on {name!r} is {mass!r}; give kilograms or a Payload", names=[name]) from error
+        raise LaboratoryError(
+            f"the payload on {name!r} is {mass!r}; give kilograms or a Payload", names=[name]
+        ) from error
     if name != model.links[row]:
         return Payload(kilograms)
     return Payload(kilograms, to_mass_com_inertia(model.parameters[row])[1])

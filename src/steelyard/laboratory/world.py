@@ -18,13 +18,13 @@ from steelyard.motion import GRAVITY
 from steelyard.motion.kinematics import cross
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from steelyard.laboratory.servo import Servo
     from steelyard.model import Model
     from steelyard.model.description import Joint
     from steelyard.model.parameters import FloatArray
-    from steelyard.stance.collision import Clearances
+    from steelyard.stance.collision import Clearances, Piece
     from steelyard.stance.footing import Footing
 
 TIME_STEP = 5e-4
@@ -39,13 +39,9 @@ CORNER_RADIUS = 5e-3
 CONNECTOR_MASS = 1e-12
 """Mass (kg) and inertia (kg m²) of bodies that have none: MuJoCo wants some, and this is lost in rounding."""
 
-_CONTACT = {
-    "solref": [0.01, 1.0],
-    "solimp": [0.9, 0.93, 1e-3, 0.5, 2.0],
-    "solreffriction": [0.002, 1.0],
-}
-"""Critically damped: a standing robot sinks in by a tenth of a millimetre, creeps by less in half a minute, and its soles
-do not chatter. A stiffer floor does: at ``solimp`` 0.99 TALOS' feet rattle with newtons above 200 Hz."""
+_CONTACT = {"solref": [0.01, 1.0], "solimp": [0.9, 0.93, 1e-3, 0.5, 2.0], "solreffriction": [0.002, 1.0]}
+"""Critically damped: a standing robot sinks in by a tenth of a millimetre, creeps by less in half a minute, and its
+soles do not chatter. On a stiffer floor they do: at ``solimp`` 0.99 TALOS' feet rattle with newtons above 200 Hz."""
 
 _GROUND = "ground"
 _FOUND, _FORCE, _TORQUE, _POINT = slice(0, 1), slice(1, 4), slice(4, 7), slice(7, 10)
@@ -174,7 +170,7 @@ def build_world(footing: Footing, model: Model, servo: Servo, clearances: Cleara
     # A state that has blown up is told as a fall; MuJoCo would start again from its first pose.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     _add_floor(spec, footing)
-    _add_pieces(spec, model, clearances)
+    _add_self_contact(spec, model, clearances)
     _add_servos(spec, model, servo)
     compiled = spec.compile()
     numbers = [mujoco.mj_name2id(compiled, mujoco.mjtObj.mjOBJ_JOINT, name) for name in model.joints]
@@ -213,20 +209,19 @@ def _add_floor(spec: Any, footing: Footing) -> None:
         )
 
 
-def _add_pieces(spec: Any, model: Model, clearances: Clearances) -> None:
-    """Adds the convex pieces of the robot, so that those that are watched stop each other."""
-    watched = {piece for pair in clearances.pairs for piece in pair}
-    for number in sorted(watched):
-        piece = clearances.pieces[number]
-        spec.add_mesh(name=f"piece {number}", uservert=piece.corners.ravel(), userface=piece.triangles.ravel())
+def add_pieces(spec: Any, model: Model, pieces: Sequence[Piece]) -> None:
+    """Gives bodies their convex pieces, as geoms ``piece 0``, ``piece 1``, …; they touch nothing by themselves."""
+    for number, piece in enumerate(pieces):
+        name = f"piece {number}"
+        spec.add_mesh(name=name, uservert=piece.corners.ravel(), userface=piece.triangles.ravel())
         spec.body(model.bodies[piece.body].name).add_geom(
-            name=f"piece {number}",
-            type=mujoco.mjtGeom.mjGEOM_MESH,
-            meshname=f"piece {number}",
-            mass=0.0,
-            contype=0,
-            conaffinity=0,
+            name=name, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, mass=0.0, contype=0, conaffinity=0
         )
+
+
+def _add_self_contact(spec: Any, model: Model, clearances: Clearances) -> None:
+    """Lets the pieces that are watched stop each other, and counts how often they do."""
+    add_pieces(spec, model, clearances.pieces)
     for first, second in clearances.pairs:
         spec.add_pair(geomname1=f"piece {first}", geomname2=f"piece {second}", condim=1)
     root = model.bodies[0].name

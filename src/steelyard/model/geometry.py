@@ -39,9 +39,7 @@ def link_points(model: Model, link: str, *, purpose: Literal["visual", "collisio
     return np.concatenate([np.zeros((0, 3)), *body_pieces(model, body, purpose=purpose)])
 
 
-def body_pieces(
-    model: Model, body: int, *, purpose: Literal["visual", "collision"] | None = None
-) -> list[FloatArray]:
+def body_pieces(model: Model, body: int, *, purpose: Literal["visual", "collision"] | None = None) -> list[FloatArray]:
     """Gives the points of each shape of a body, in its joint frame, each of shape (n, 3), m; see `link_points`.
 
     Args:

@@ -61,9 +61,7 @@ class FrameMotion:
         return np.asarray(np.einsum("nji,nj->ni", self.rotation, vectors))
 
 
-def frame_motion(
-    model: Model, motion: Motion, frame: str, known: dict[int, FrameMotion] | None = None
-) -> FrameMotion:
+def frame_motion(model: Model, motion: Motion, frame: str, known: dict[int, FrameMotion] | None = None) -> FrameMotion:
     """Gives the motion of a named frame; see `body_motions`."""
     place = model.frame(frame)
     return body_motions(model, motion, place.body, known)[place.body].moved(place.placement)
@@ -115,9 +113,7 @@ def body_motions(
     return {index: motions[index] for index in chain}
 
 
-def _across(
-    at: FrameMotion, kind: str, axis: FloatArray, motion: Motion, q_start: int, v_start: int
-) -> FrameMotion:
+def _across(at: FrameMotion, kind: str, axis: FloatArray, motion: Motion, q_start: int, v_start: int) -> FrameMotion:
     """Gives the motion on the far side of a joint from that on its near side."""
     if kind == "fixed":
         return at

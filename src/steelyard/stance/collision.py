@@ -164,7 +164,9 @@ def find_clearances(footing: Footing, standing: FloatArray, *, seed: int = 0) ->
     return Clearances(pieces, tuple(chosen), tuple(room), postures[best], built, final)
 
 
-def _clearest(watched: Clearances, postures: list[FloatArray], kept: np.ndarray, index: dict[tuple[int, int], int]) -> int:
+def _clearest(
+    watched: Clearances, postures: list[FloatArray], kept: np.ndarray, index: dict[tuple[int, int], int]
+) -> int:
     """Gives the first of some postures, quietest first, in which the pairs that are kept have room, or most of them."""
     counts = np.zeros(len(postures))
     for room in _HOME_CLEARANCES:
@@ -240,6 +242,7 @@ def _sample(footing: Footing, standing: FloatArray, seed: int) -> list[FloatArra
     """Gives postures to look for meetings in: as it stands, then with the upper body ever farther from that."""
     generator = np.random.default_rng(seed)
     lower, upper = joint_ranges(footing.model)
+    lower, upper = lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower)
     moving = footing.upper_columns
     postures = [standing]
     for number in range(1, _SAMPLES):

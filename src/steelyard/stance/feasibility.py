@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from steelyard.stance.support import inside_margin, load_sharing, support_polygo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.stance.collision import Checker, Clearances
     from steelyard.stance.footing import Footing
@@ -31,10 +33,17 @@ class Shares:
         balance: Of the distance from the middle of the support polygon to its edge that the zero-moment point may go.
     """
 
-    position: float = 0.94
+    position: float = 0.92
     velocity: float = 0.8
     torque: float = 0.7
     balance: float = 0.7
+
+
+def planned_positions(model: Model, shares: Shares) -> tuple[FloatArray, FloatArray]:
+    """Gives the least and greatest positions that a plan may use, shape (n_joints,) each."""
+    lower, upper = joint_ranges(model)
+    middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+    return middle - shares.position * half, middle + shares.position * half
 
 
 @dataclass(frozen=True)
@@ -71,9 +80,7 @@ class Feasibility:
     @cached_property
     def position_limits(self) -> tuple[FloatArray, FloatArray]:
         """Least and greatest planned positions of all joints, shape (n_joints,) each."""
-        lower, upper = joint_ranges(self.footing.model)
-        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
-        return middle - self.shares.position * half, middle + self.shares.position * half
+        return planned_positions(self.footing.model, self.shares)
 
     @cached_property
     def velocity_limits(self) -> FloatArray:
@@ -110,7 +117,7 @@ class Feasibility:
             objection = self._objection_to_touching(q)
             if objection is not None:
                 return objection
-        steps = [pin.difference(built, before, after) / step for before, after in zip(path, path[1:], strict=False)]
+        steps = [pin.difference(built, before, after) / step for before, after in pairwise(path)]
         for before, after, q in zip(steps, steps[1:], path[1:], strict=False):
             objection = self._objection_to_forces(q, 0.5 * (before + after), (after - before) / step)
             if objection is not None:
@@ -181,4 +188,3 @@ def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArr
         jacobian = pin.getFrameJacobian(built, data, foot.frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
         torques -= (jacobian.T @ share)[6:]
     return torques, total
-

@@ -10,6 +10,8 @@ import numpy as np
 import pinocchio as pin
 from scipy.linalg import solve_triangular
 
+from steelyard.exceptions import StanceError
+
 if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 LIMIT_MARGIN = 0.03
 """How far (rad or m) from its limits a joint of the legs is kept."""
 
+_FLAT = 2e-3
 _TOLERANCE = 1e-8
 _ITERATIONS = 30
 _PATIENCE = 10
@@ -118,6 +121,34 @@ def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
         held |= (q[legs] < lower) | (q[legs] > upper)
         q[legs] = np.clip(q[legs], lower, upper)
     return Posture(q, foot_error, wish_error)
+
+
+def wish_of_posture(footing: Footing, positions: FloatArray) -> Wish:
+    """Gives the wish that a posture fulfils.
+
+    Args:
+        footing: The feet.
+        positions: Of all joints, shape (n_joints,).
+
+    Raises:
+        StanceError: Its soles are not flat on one floor, each where it stands.
+    """
+    built, data = footing.pinocchio, footing.data
+    q = np.array(footing.model.neutral)
+    q[7:] = positions
+    pin.framesForwardKinematics(built, data, q)
+    base = footing.feet[0].stand * data.oMf[footing.feet[0].frame].inverse()
+    for foot in footing.feet:
+        off = np.abs(pin.log6(foot.stand.actInv(base * data.oMf[foot.frame])).vector)
+        if np.max(off) > _FLAT:
+            raise StanceError(
+                f"the posture does not keep the sole {foot.sole.name!r} where it stands: it would be off by "
+                f"{1e3 * np.max(off[:3]):.1f} mm and {np.rad2deg(np.max(off[3:])):.2f}°",
+                names=[foot.sole.name],
+            )
+    q[:7] = pin.SE3ToXYZQUAT(base)
+    com = np.array(pin.centerOfMass(built, data, q))
+    return Wish(q[7 + footing.upper_columns], com[:2], float(q[2]), pin.log3(base.rotation))
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from steelyard.exceptions import StanceError
 from steelyard.stance.collision import find_clearances
-from steelyard.stance.feasibility import Feasibility, Shares
+from steelyard.stance.feasibility import Feasibility, Shares, planned_positions
 from steelyard.stance.footing import plant_feet, resting_posture
 from steelyard.stance.postures import Wish, leg_limits, solve_posture
 from steelyard.stance.support import support_polygon
@@ -66,6 +66,9 @@ def stand_up(model: Model, shares: Shares | None = None) -> Standing:
     straight, guess = _straight(footing)
     com = _home_com(footing, guess)
     upper = 7 + footing.upper_columns
+    # Arms hang at the end of their range on many robots; ready, they are a little away from it.
+    lowest, highest = planned_positions(model, shares)
+    guess[upper] = np.clip(guess[upper], lowest[footing.upper_columns], highest[footing.upper_columns])
     reasons: list[str] = []
     for step in _SHARES_OF_HEIGHT:
         wish = Wish(guess[upper], com, (BENT + step) * straight, np.zeros(3))

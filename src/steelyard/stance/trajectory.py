@@ -56,9 +56,7 @@ class Trajectory:
             )
         steps = np.diff(time)
         if time.ndim != 1 or len(time) < 6 or not np.all(steps > 0.0):
-            raise StanceError(
-                f"the trajectory {self.name!r} has no duration: it needs at least six increasing times"
-            )
+            raise StanceError(f"the trajectory {self.name!r} has no duration: it needs at least six increasing times")
         if not np.allclose(steps, steps[0], rtol=1e-6, atol=0.0) or abs(time[0]) > 1e-12:
             raise StanceError(f"the times of trajectory {self.name!r} must start at zero and be evenly spaced")
 
@@ -211,7 +209,4 @@ def _unit_quaternions(
 
 def _imaginary_product(first: FloatArray, second: FloatArray) -> FloatArray:
     """Gives the imaginary part of ``conj(first) second``, shape (n, 3)."""
-    return np.asarray(
-        first[:, 3:] * second[:, :3] - second[:, 3:] * first[:, :3] - cross(first[:, :3], second[:, :3])
-    )
-
+    return np.asarray(first[:, 3:] * second[:, :3] - second[:, 3:] * first[:, :3] - cross(first[:, :3], second[:, :3]))
