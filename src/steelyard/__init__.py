@@ -1,6 +1,20 @@
 """Steelyard finds out what a humanoid robot, or a person, really weighs, link by link."""
 
-from steelyard.exceptions import ConsistencyError, EvidenceError, ModelError, MotionError, SteelyardError
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from steelyard.exceptions import (
+    ConsistencyError,
+    EvidenceError,
+    LaboratoryError,
+    ModelError,
+    MotionError,
+    RecordingError,
+    StanceError,
+    SteelyardError,
+)
 from steelyard.model import (
     Model,
     ModelCheck,
@@ -14,7 +28,12 @@ from steelyard.model import (
     write_model,
 )
 from steelyard.motion import Motion, motion_from_generalized
+from steelyard.recording import Recording
 from steelyard.regression import Evidence, gather_evidence, load_evidence
+from steelyard.stance import Trajectory
+
+if TYPE_CHECKING:
+    from steelyard.laboratory import Payload, Sensors, Trial, plan_motion, simulate
 
 __version__ = "0.1.0"
 
@@ -22,21 +41,48 @@ __all__ = [
     "ConsistencyError",
     "Evidence",
     "EvidenceError",
+    "LaboratoryError",
     "Model",
     "ModelCheck",
     "ModelError",
     "Motion",
     "MotionError",
+    "Payload",
+    "Recording",
+    "RecordingError",
+    "Sensors",
     "Setup",
+    "StanceError",
     "SteelyardError",
+    "Trajectory",
+    "Trial",
     "check_model",
     "gather_evidence",
     "is_possible",
     "load_evidence",
     "load_model",
     "motion_from_generalized",
+    "plan_motion",
     "project_to_interior",
     "read_setup",
     "ready_setups",
+    "simulate",
     "write_model",
 ]
+
+_LABORATORY = ("Payload", "Sensors", "Trial", "plan_motion", "simulate")
+
+
+def __getattr__(name: str) -> Any:
+    """Gives what belongs to the laboratory when it is first asked for: it needs MuJoCo, which is an extra."""
+    if name not in _LABORATORY:
+        raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
+    try:
+        laboratory = import_module("steelyard.laboratory")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "mujoco":
+            raise
+        raise LaboratoryError(
+            'the virtual laboratory runs on MuJoCo; install it with: pip install "steelyard[lab]"'
+        ) from error
+    return getattr(laboratory, name)

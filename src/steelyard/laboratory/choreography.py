@@ -287,17 +287,21 @@ def _basis(place: float) -> FloatArray:
     return np.array([(1 - u) ** 3, 3 * u**3 - 6 * u**2 + 4, -3 * u**3 + 3 * u**2 + 3 * u + 1, u**3]) / 6.0
 
 
+def shortest_duration(style: Style) -> float:
+    """Gives the seconds that a style needs to go to one point and to come back to rest at home."""
+    return style.tempo * (2 * style.stay + _DEGREE + 1)
+
+
 def compose(standing: Standing, style: Style, duration: float, generator: np.random.Generator) -> Builder:
     """Builds a motion of a style that begins and ends at home.
 
     Args:
         standing: The robot.
         style: What the motion is made of.
-        duration: Seconds.
+        duration: Seconds; at least `shortest_duration`.
         generator: Where chance comes from.
     """
-    # Seven control points at least: three to leave home, four to come to rest there.
-    spans = max(2 * _DEGREE + 1, round(duration / style.tempo))
+    spans = round(duration / style.tempo)
     builder = Builder(standing, style, generator, duration / spans)
     home = _DEGREE + 1 + style.stay
     while len(builder.points) - _DEGREE - 1 + style.stay + home <= spans:

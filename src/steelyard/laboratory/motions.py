@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import LaboratoryError, StanceError
-from steelyard.laboratory.choreography import Builder, Style, compose
+from steelyard.laboratory.choreography import Builder, Style, compose, shortest_duration
 from steelyard.model.names import did_you_mean, in_words
 from steelyard.stance.collision import joint_ranges
 from steelyard.stance.postures import wish_of_posture
@@ -33,9 +33,6 @@ MOTIONS = tuple(STYLES)
 
 DURATIONS = {"sway": 20.0, "reach": 30.0, "dance": 30.0, "postures": 60.0, "limp": 60.0}
 """Seconds that each motion lasts unless another duration is asked for."""
-
-SHORTEST = 6.0
-"""Seconds that a motion takes at least, to leave home and to come back to rest."""
 
 LONGEST = 3600.0
 
@@ -128,9 +125,10 @@ def _coverage(builder: Builder) -> float:
 def _checked_duration(name: str, duration: Any) -> float:
     if duration is None:
         return DURATIONS[name]
-    if isinstance(duration, bool) or not isinstance(duration, int | float) or not SHORTEST <= duration <= LONGEST:
+    shortest = shortest_duration(STYLES[name])
+    if isinstance(duration, bool) or not isinstance(duration, int | float) or not shortest <= duration <= LONGEST:
         raise LaboratoryError(
-            f"the duration is {duration!r}; {name!r} takes {SHORTEST:g} s at least, to leave home and come back to "
+            f"the duration is {duration!r}; {name!r} takes {shortest:g} s at least, to leave home and come back to "
             f"rest, and {LONGEST:g} s at most"
         )
     return float(duration)

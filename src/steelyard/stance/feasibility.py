@@ -177,12 +177,13 @@ def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArr
     """
     built, data = footing.pinocchio, footing.data
     efforts = pin.rnea(built, data, q, v, a)
+    # Inverse dynamics places joints in their parents only; the Jacobians place them in the world.
+    pin.computeJointJacobians(built, data, q)
     root = data.oMi[1]
     force = root.rotation @ efforts[:3]
     moment = root.rotation @ efforts[3:6] + np.cross(root.translation, force)
     total = np.concatenate([force, moment])
     torques = np.array(efforts[6:])
-    pin.computeJointJacobians(built, data, q)
     for foot, share in zip(footing.feet, load_sharing(footing) @ total, strict=True):
         pin.updateFramePlacement(built, data, foot.frame)
         jacobian = pin.getFrameJacobian(built, data, foot.frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)

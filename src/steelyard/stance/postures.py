@@ -118,6 +118,7 @@ def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
             break
         full[moving] = step * min(1.0, _LONGEST_STEP / max(longest, _TOLERANCE))
         q = pin.integrate(built, q, full)
+        q[3:7] /= np.linalg.norm(q[3:7])
         held |= (q[legs] < lower) | (q[legs] > upper)
         q[legs] = np.clip(q[legs], lower, upper)
     return Posture(q, foot_error, wish_error)
