@@ -33,7 +33,7 @@ def assert_as_pinocchio(model, frame, seed):
         change = pin.getFrameClassicalAcceleration(
             model.pinocchio, data, number, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         )
-        pull = root.rotation.T @ (change.linear + [0.0, 0.0, 9.81])
+        pull = root.rotation.T @ (change.linear + np.array([0.0, 0.0, 9.81]))
         np.testing.assert_allclose(found.rotation[row], root.rotation.T @ place.rotation, atol=1e-12)
         np.testing.assert_allclose(found.position[row], root.actInv(place).translation, atol=1e-12)
         np.testing.assert_allclose(found.angular_velocity[row], root.rotation.T @ speed.angular, atol=1e-11)

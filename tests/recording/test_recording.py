@@ -16,7 +16,7 @@ def test_columns_are_found_by_name_and_the_nearest_is_offered():
     recording = table()
     assert recording.columns == ("q.knee", "left_foot.fz")
     np.testing.assert_array_equal(recording.column("q.knee"), np.sin(TIME))
-    with pytest.raises(RecordingError, match="walk has no column 'q.kne'.*'q.knee'"):
+    with pytest.raises(RecordingError, match=r"walk has no column 'q.kne'.*'q.knee'"):
         recording.column("q.kne")
 
 

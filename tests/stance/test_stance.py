@@ -84,7 +84,7 @@ def test_legs_stay_within_their_limits(standing):
 def test_at_rest_the_zero_moment_point_is_under_the_centre_of_mass(standing):
     footing = standing.footing
     still = np.zeros(footing.model.velocity_size)
-    torques, total = required_efforts(footing, standing.home, still, still)
+    _, total = required_efforts(footing, standing.home, still, still)
     assert total[2] == pytest.approx(9.81 * footing.model.total_mass, rel=1e-9)
     np.testing.assert_allclose(zero_moment_points(total), standing.wish.com, atol=1e-7)
 
@@ -203,10 +203,10 @@ class TestBadInput:
         good = trajectory_of(standing)
         joints = list(good.joints)
         joints[3] = "left_kne_joint"
-        with pytest.raises(StanceError, match="no joint 'left_kne_joint'.*'left_knee_joint'"):
+        with pytest.raises(StanceError, match=r"no joint 'left_kne_joint'.*'left_knee_joint'"):
             trace_course(standing.footing, trajectory_of(standing, joints=joints), 500.0)
-        with pytest.raises(StanceError, match="does not say where the joint .*left_hip_pitch_joint"):
-            fewer = trajectory_of(standing, joints=good.joints[1:], positions=good.positions[:, 1:])
+        fewer = trajectory_of(standing, joints=good.joints[1:], positions=good.positions[:, 1:])
+        with pytest.raises(StanceError, match=r"does not say where the joint .*left_hip_pitch_joint"):
             trace_course(standing.footing, fewer, 500.0)
         beyond = np.array(good.positions)
         beyond[:, 20] = 9.0
@@ -214,5 +214,5 @@ class TestBadInput:
             trace_course(standing.footing, trajectory_of(standing, positions=beyond), 500.0)
         tilted = np.array(good.positions)
         tilted[10:, 5] += 0.1
-        with pytest.raises(StanceError, match="does not keep both soles flat: at t = 1.00 s the sole 'right'"):
+        with pytest.raises(StanceError, match=r"does not keep both soles flat: at t = 1.00 s the sole 'right'"):
             trace_course(standing.footing, trajectory_of(standing, positions=tilted), 500.0)

@@ -1,0 +1,127 @@
+"""The laboratory's physics obeys the laws that estimators count on, by MuJoCo's and Pinocchio's word."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from steelyard import is_possible
+from steelyard.laboratory import MOTIONS, simulate
+from steelyard.laboratory.servo import tune_servo
+from steelyard.laboratory.world import TIME_STEP
+from steelyard.motion.reconstruction import reconstruct_from_imu
+from steelyard.regression.gathering import residuals
+from steelyard.regression.rows import base_rows
+from steelyard.stance.standing import stand_up
+from tests.laboratory.trials import ROBOTS, SHORT, robot, short_trial, with_torques
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_the_true_parameters_explain_the_ground_wrench(name, motion):
+    trial = short_trial(name, motion)
+    assert not any(event.kind in ("fall", "self-contact", "tilt", "lift", "slip") for event in trial.events)
+    truth = trial.truth
+    rows = np.arange(0, len(truth.motion), 50)
+    picked = truth.motion.between(0, len(truth.motion))
+    wrench = base_rows(truth.model, picked)[rows] @ truth.parameters.ravel()
+    wanted = truth.ground_wrench[rows]
+    relative = np.max(np.abs(wrench - wanted), axis=1) / np.linalg.norm(wanted, axis=1)
+    assert np.max(relative) < 1e-10
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_through_perfect_sensors_and_a_filter_little_remains(motion):
+    trial = short_trial("g1", motion)
+    truth = trial.truth
+    left = residuals(truth.model, reconstruct_from_imu(truth.model, trial.recording), truth.parameters, weights=None)
+    rms = np.sqrt(np.mean(left**2, axis=0))
+    assert np.all(rms[:3] < 0.01)
+    assert np.all(rms[3:] < 0.005)
+
+
+@pytest.mark.parametrize("name", ["talos", "icub"])
+def test_sensors_inside_the_legs_feel_what_pinocchio_says(name):
+    trial = short_trial(name, "sway")
+    truth, states = trial.truth, trial.truth.states
+    model, data = truth.model.pinocchio, truth.model.pinocchio.createData()
+    for row in range(0, len(states.time), 2000):
+        q, v, a = states.q[row], states.v[row], states.a[row]
+        pin.forwardKinematics(model, data, q)
+        outside = [pin.Force.Zero() for _ in range(model.njoints)]
+        for number, foot in enumerate(truth.footing.feet):
+            joint = model.frames[model.getFrameId(foot.sole.frame)].parentJoint
+            wrench = states.feet[row, number]
+            outside[joint] += data.oMi[joint].actInv(pin.Force(wrench[:3], wrench[3:]))
+        pin.rnea(model, data, q, v, a, outside)
+        for sensor in truth.model.setup.wrench_sensors:
+            number = model.getFrameId(sensor.frame)
+            joint, inside = model.frames[number].parentJoint, model.frames[number].placement
+            felt = trial.signals.wrenches[sensor.name][row]
+            if name == "talos":
+                # The sensor is at the joint itself: what the foot exerts on the leg is what the joint carries.
+                wanted = -inside.actInv(data.f[joint])
+            else:
+                # iCub's is in the middle of a link: the foot alone, below it, is weighed.
+                foot = truth.model.frame(sensor.frame)
+                row_of = truth.model.link_index(truth.model.bodies[foot.body].name)
+                body = pin.Inertia.FromDynamicParameters(truth.parameters[row_of])
+                place = inside * foot.placement.inverse()
+                speed, change = place.actInv(data.v[joint]), place.actInv(data.a_gf[joint])
+                needed = body * change + speed.cross(body * speed)
+                ground = place.actInv(outside[joint])
+                wanted = foot.placement.actInv(ground - needed)
+            np.testing.assert_allclose(felt, wanted.vector, atol=1e-9 * np.linalg.norm(wanted.vector))
+
+
+def test_joint_torques_are_what_the_servos_exert_less_the_rotors():
+    model = with_torques("g1")
+    trial = simulate(model, "reach", seed=1, noise=None, duration=SHORT["reach"])
+    states = trial.truth.states
+    standing = stand_up(trial.truth.footing.model)
+    servo = tune_servo(standing.footing, standing.home)
+    # MuJoCo's servos are damped by the speed at the end of the step.
+    speed = states.v[:, 6:] + TIME_STEP * states.a[:, 6:]
+    motor = servo.stiffness * (states.commands - states.q[:, 7:]) - servo.damping * speed
+    rotor = servo.armature * states.a[:, 6:]
+    np.testing.assert_allclose(trial.truth.torques, motor - rotor, atol=1e-6)
+    assert trial.truth.armature["left_knee_joint"] == servo.armature[3]
+    knee = trial.recording.column("tau.left_knee_joint")
+    np.testing.assert_allclose(knee, trial.truth.torques[::4, 3], atol=1e-12)
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    model = robot("g1")
+    first, second, other = (
+        simulate(model, "sway", seed=seed, duration=6.0, offsets=0.02).recording for seed in (7, 7, 8)
+    )
+    assert first.sha256 == second.sha256
+    assert first.sha256 != other.sha256
+
+
+def test_measuring_again_leaves_the_physics_alone():
+    trial = short_trial("g1", "dance", noise="default")
+    again = trial.with_noise(5)
+    assert again.truth.states is trial.truth.states
+    assert again.truth.biases == trial.truth.biases
+    assert again.recording.sha256 != trial.recording.sha256
+    assert again.recording.sha256 == trial.with_noise(5).recording.sha256
+    np.testing.assert_array_equal(
+        trial.with_noise(0, noise=None).recording.column("q.left_knee_joint"),
+        short_trial("g1", "dance").recording.column("q.left_knee_joint"),
+    )
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_true_robots_are_possible_and_differ(name):
+    model = robot(name)
+    first, second = short_trial(name, "sway").truth, short_trial(name, "reach", 1).truth
+    assert np.all(is_possible(first.parameters))
+    changes = np.log(np.array(list(first.masses.values())) / np.array(list(model.masses.values())))
+    assert 0.1 < np.std(changes) < 0.3
+    assert np.max(np.abs(changes)) <= 0.4 + 1e-9
+    assert not np.allclose(first.parameters, second.parameters)
+
+
+def test_without_spread_the_true_robot_is_the_reference():
+    trial = simulate(robot("g1"), "sway", spread=0.0, duration=6.0)
+    np.testing.assert_array_equal(trial.truth.parameters, robot("g1").parameters)

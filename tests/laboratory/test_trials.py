@@ -1,0 +1,184 @@
+"""What goes wrong in a trial is told, with its time; what cannot be done is refused in one sentence."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from steelyard import LaboratoryError, Setup, StanceError, Trajectory, load_model
+from steelyard.laboratory import MOTIONS, plan_motion, plan_postures, simulate
+from steelyard.stance.postures import Wish, solve_posture
+from steelyard.stance.standing import stand_up
+from tests.laboratory.trials import ROBOTS, robot, short_trial
+
+
+def moved(joint, way, *, seconds=3.0):
+    """Gives a trajectory of G1 in which one joint goes `way` radians from home, in half of the time, and stays."""
+    standing = stand_up(robot("g1"))
+    joints = standing.footing.model.joints
+    time = np.arange(0.0, seconds + 0.01, 0.05)
+    share = np.clip(2.0 * time / seconds, 0.0, 1.0)
+    positions = np.tile(standing.home[7:], (len(time), 1))
+    positions[:, joints.index(joint)] += way * share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+    return Trajectory(f"move {joint}", time, joints, positions)
+
+
+def leaning(distance, *, seconds=3.0):
+    """Gives a trajectory of G1 that takes its centre of mass forward by a distance (m)."""
+    standing = stand_up(robot("g1"))
+    time = np.arange(0.0, seconds + 0.01, 0.05)
+    share = np.clip(1.5 * time / seconds, 0.0, 1.0)
+    path, q = [], standing.home
+    for lean in share**3 * (10.0 - 15.0 * share + 6.0 * share**2):
+        com = standing.wish.com + distance * lean * standing.footing.forward
+        posture = solve_posture(
+            standing.footing, Wish(standing.wish.upper, com, standing.wish.height, standing.wish.tilt), q
+        )
+        assert posture.stands
+        q = posture.q
+        path.append(q[7:])
+    return Trajectory("lean", time, standing.footing.model.joints, np.array(path))
+
+
+class TestEvents:
+    def test_a_fallen_robots_data_are_never_good(self):
+        trial = simulate(robot("g1"), leaning(0.16), noise=None)
+        fall = next(event for event in trial.events if event.kind == "fall")
+        assert trial.fell
+        assert 0.5 < fall.start < 3.0
+        assert any(event.kind == "tilt" and event.start < fall.start for event in trial.events)
+        with pytest.raises(LaboratoryError, match=rf"the robot fell at {fall.start:.2f} s .*choose another motion"):
+            trial.recording  # noqa: B018
+        with pytest.raises(LaboratoryError, match="the robot fell"):
+            trial.with_noise(1).recording  # noqa: B018
+
+    def test_standing_is_no_event(self):
+        trial = simulate(robot("g1"), leaning(0.03), noise=None, spread=0.0)
+        assert trial.events == ()
+
+    def test_self_contact_is_told(self):
+        trial = simulate(robot("g1"), moved("left_shoulder_yaw_joint", -2.2), noise=None, spread=0.0)
+        touches = [event for event in trial.events if event.kind == "self-contact"]
+        assert touches
+        assert touches[0].start < 1.6
+
+    def test_a_joint_at_its_limit_is_told(self):
+        model = robot("g1")
+        way = model.joint("waist_yaw_joint").upper - stand_up(model).home[7 + model.joints.index("waist_yaw_joint")]
+        trial = simulate(model, moved("waist_yaw_joint", way), noise=None, spread=0.0)
+        assert any(event.kind == "joint limit" and event.name == "waist_yaw_joint" for event in trial.events)
+
+    def test_a_servo_at_its_limit_is_told(self):
+        trial = simulate(robot("icub"), "sway", noise=None, payloads={"l_hand": 1.5}, duration=6.0)
+        assert any(event.kind == "torque limit" and event.name.startswith("l_wrist") for event in trial.events)
+        assert "times its" in str(next(event for event in trial.events if event.kind == "torque limit"))
+
+    def test_a_slipping_sole_is_told(self, monkeypatch):
+        monkeypatch.setattr("steelyard.laboratory.world.FRICTION", 0.002)
+        trial = simulate(robot("g1"), leaning(0.05), noise=None)
+        assert any(event.kind == "slip" for event in trial.events)
+
+
+class TestMotions:
+    @pytest.mark.parametrize("name", ROBOTS)
+    def test_a_dance_moves_everything(self, name):
+        standing = stand_up(robot(name))
+        trajectory = plan_motion(robot(name), "dance", seed=0, duration=30.0)
+        footing = standing.footing
+        lower, upper = standing.feasibility.position_limits
+        share = np.ptp(trajectory.positions, axis=0) / (upper - lower)
+        assert np.all(share[footing.upper_columns] > 0.42)
+        assert trajectory.duration == pytest.approx(30.0)
+
+    def test_postures_are_held(self):
+        trial = short_trial("g1", "postures")
+        holds = trial.trajectory.holds
+        assert len(holds) >= 2
+        time = trial.truth.states.time
+        for start, end in holds[:-1]:
+            if end - start < 1.0:
+                continue
+            # After half a second the robot has come to rest.
+            still = (time > start + 0.5) & (time < end)
+            assert np.max(np.abs(trial.truth.states.v[still])) < 5e-3
+
+    def test_given_postures_are_visited_in_turn(self):
+        model = robot("g1")
+        standing = stand_up(model)
+        wish = standing.wish
+        postures = []
+        for side in (-1.0, 1.0):
+            com = wish.com + 0.04 * side * standing.footing.lateral
+            postures.append(
+                solve_posture(standing.footing, Wish(wish.upper, com, wish.height - 0.03, wish.tilt), standing.home).q[
+                    7:
+                ]
+            )
+        trajectory = plan_postures(model, postures, hold=1.0, move=1.5)
+        for posture in postures:
+            assert np.min(np.max(np.abs(trajectory.positions - posture), axis=1)) < 1e-5
+        assert len(trajectory.holds) >= 2
+        with pytest.raises(StanceError, match="does not keep the sole 'right' where it stands"):
+            plan_postures(model, [postures[0] + 0.05])
+        with pytest.raises(LaboratoryError, match=r"postures have the shape \(1, 3\)"):
+            plan_postures(model, [[0.0, 1.0, 2.0]])
+        with pytest.raises(LaboratoryError, match="hold for 0 s or more"):
+            plan_postures(model, postures, hold=-1.0)
+
+    def test_motions_differ_by_seed_and_only_by_seed(self):
+        model = robot("g1")
+        first = plan_motion(model, "sway", seed=1, duration=6.0)
+        again = plan_motion(load_model("g1"), "sway", seed=1, duration=6.0)
+        other = plan_motion(model, "sway", seed=2, duration=6.0)
+        np.testing.assert_array_equal(first.positions, again.positions)
+        assert not np.allclose(first.positions, other.positions)
+
+    def test_limp_is_slow(self):
+        assert np.max(np.abs(short_trial("g1", "limp").truth.states.v[:, 6:])) < 1.5
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"motion": "danse"}, "no motion 'danse'.*'dance'"),
+            ({"motion": "dance", "duration": 0.0}, "the duration is 0.0; 'dance' takes 6.4 s at least"),
+            ({"motion": "dance", "duration": float("nan")}, "the duration is nan"),
+            ({"motion": "dance", "duration": "long"}, "the duration is 'long'"),
+            ({"motion": "dance", "seed": -1}, "the seed is -1"),
+            ({"motion": "dance", "seed": 1.5}, "the seed is 1.5"),
+            ({"motion": "dance", "spread": 3.0}, "the spread is 3.0; give a share from 0 to 0.5"),
+            ({"motion": "dance", "noise": "loud"}, "noise is 'loud'"),
+        ],
+    )
+    def test_arguments_that_make_no_sense(self, arguments, message):
+        with pytest.raises(LaboratoryError, match=message):
+            simulate(robot("g1"), **arguments)
+
+    def test_a_trajectory_has_its_own_duration(self):
+        with pytest.raises(LaboratoryError, match="leave the duration out"):
+            simulate(robot("g1"), leaning(0.0), duration=3.0)
+
+    def test_a_model_without_soles(self):
+        bare = load_model(robot("g1").description.file.path, setup=Setup())
+        with pytest.raises(StanceError, match="no soles to stand on"):
+            simulate(bare, "dance")
+
+    def test_a_payload_that_leaves_nothing(self):
+        with pytest.raises(LaboratoryError, match="leaves no possible body"):
+            simulate(robot("g1"), "dance", payloads={"head_link": -50.0})
+
+    def test_motions_are_named(self):
+        assert MOTIONS == ("sway", "reach", "dance", "postures", "limp")
+
+
+def test_without_mujoco_the_rest_still_works():
+    program = (
+        "import sys; sys.modules['mujoco'] = None\n"
+        "import steelyard\n"
+        "try:\n    steelyard.simulate\n"
+        "except steelyard.LaboratoryError as error:\n    print(error)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 'pip install "steelyard[lab]"' in answer.stdout
