@@ -235,10 +235,8 @@ def noise_table(study: Study) -> None:
         found[motion] = {name: np.sqrt(square).tolist() for name, square in squares.items()}
     study.raw["residual_rms"] = found
     for motion in ("dance", "postures"):
-        table = Table(
-            title=f"g1, {motion}: rms of the base wrench that the true parameters leave, 10 Hz, five true robots",
-            title_justify="left", box=None,
-        )  # fmt: skip
+        print(f"g1, {motion}: rms of the base wrench that the true parameters leave, 10 Hz, five true robots")
+        table = Table(box=None)
         for heading in ("sensors with errors", *(f"{axis} {'N' if axis[0] == 'f' else 'N m'}" for axis in AXES)):
             table.add_column(heading, justify="left" if heading.startswith("sensors") else "right")
         for name, values in found[motion].items():

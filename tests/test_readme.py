@@ -49,7 +49,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_python_runs_and_prints_what_it_says(tmp_path) -> None:
-    source, gathering = blocks("python")
+    source, gathering, laboratory = blocks("python")
     result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -64,6 +64,23 @@ def test_python_runs_and_prints_what_it_says(tmp_path) -> None:
         )
         assert result.returncode == 0, result.stderr
         assert result.stdout.startswith("213")
+    result = subprocess.run(
+        [sys.executable, "-c", laboratory], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "<Trial of g1_29dof_rev_1_0, dance: 8 s, no events>"
+    assert lines[1] == "q.left_hip_pitch_joint"
+
+
+def test_python_of_the_laboratorys_page_runs(tmp_path) -> None:
+    page = (ROOT / "docs" / "laboratory.md").read_text(encoding="utf-8")
+    source = "\n".join(re.findall(r"(?s)```python\n(.*?)```", page))
+    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "()"
+    assert lines[1] == "<Recording g1_29dof_rev_1_0 dance: 4001 rows, 90 columns, 8.00 s>"
 
 
 def test_links_lead_somewhere() -> None:

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from steelyard import LaboratoryError, Setup, StanceError, Trajectory, load_model
+from steelyard import LaboratoryError, Payload, Setup, StanceError, Trajectory, load_model
 from steelyard.laboratory import MOTIONS, plan_motion, plan_postures, simulate
 from steelyard.stance.postures import Wish, solve_posture
 from steelyard.stance.standing import stand_up
@@ -58,7 +58,7 @@ class TestEvents:
         assert trial.events == ()
 
     def test_self_contact_is_told(self):
-        trial = simulate(robot("g1"), moved("left_shoulder_yaw_joint", -2.2), noise=None, spread=0.0)
+        trial = simulate(robot("g1"), moved("left_shoulder_roll_joint", -0.9), noise=None, spread=0.0)
         touches = [event for event in trial.events if event.kind == "self-contact"]
         assert touches
         assert touches[0].start < 1.6
@@ -70,8 +70,10 @@ class TestEvents:
         assert any(event.kind == "joint limit" and event.name == "waist_yaw_joint" for event in trial.events)
 
     def test_a_servo_at_its_limit_is_told(self):
-        trial = simulate(robot("icub"), "sway", noise=None, payloads={"l_hand": 1.5}, duration=6.0)
-        assert any(event.kind == "torque limit" and event.name.startswith("l_wrist") for event in trial.events)
+        # G1's wrist holds 5 N m; this needs nearly 9.
+        stick = Payload(3.0, (0.3, 0.0, 0.0))
+        trial = simulate(robot("g1"), leaning(0.0), noise=None, payloads={"left_wrist_yaw_link": stick})
+        assert any(event.kind == "torque limit" and event.name == "left_wrist_pitch_joint" for event in trial.events)
         assert "times its" in str(next(event for event in trial.events if event.kind == "torque limit"))
 
     def test_a_slipping_sole_is_told(self, monkeypatch):

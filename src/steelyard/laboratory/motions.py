@@ -22,7 +22,7 @@ STYLES = {
     "sway": Style(tempo=0.6, sway=(0.9, 0.8), squat=0.8, tilt=0.12),
     "reach": Style(tempo=0.8, upper=1.0),
     "dance": Style(tempo=0.8, upper=1.0, sway=(0.8, 0.6), squat=0.6, tilt=0.1),
-    "postures": Style(tempo=0.5, stay=7, upper=0.9, sway=(0.9, 0.9), squat=0.8, tilt=0.12),
+    "postures": Style(tempo=0.7, stay=6, upper=0.9, sway=(0.9, 0.9), squat=0.8, tilt=0.12),
     "limp": Style(tempo=1.0, sway=(0.9, 0.9), squat=0.95, tilt=0.3),
 }
 """What each motion is made of: `sway` shifts weight and squats, `reach` moves the upper body, `dance` all of it,

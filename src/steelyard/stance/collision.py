@@ -11,6 +11,7 @@ import pinocchio as pin
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.model.geometry import body_pieces
+from steelyard.regression.traversal import subtree_mask
 
 if TYPE_CHECKING:
     from steelyard.model import Model
@@ -26,9 +27,13 @@ _CORNERS = 96
 _ONE_CENTRE = 0.03
 """Joints whose centres are no farther apart (m) are taken for one."""
 
-_HOME_CLEARANCES = (0.04, 0.02, 0.0)
+_HOME_CLEARANCES = (0.04, 0.02, 0.01, 0.0)
 """Room (m) that is asked for around the arms where a robot stands ready; less where no posture has it."""
 
+_TRUNK = 0.2
+"""Share of the robot's mass from which what a joint carries is the trunk, which stands upright, and not a limb."""
+
+_QUIET = 16
 _SAMPLES = 64
 _ALWAYS = 0.9
 
@@ -153,7 +158,7 @@ def find_clearances(footing: Footing, standing: FloatArray, *, seed: int = 0) ->
     for row, posture in enumerate(postures):
         for pair in checker.touching(posture):
             meetings[row, index[pair]] = True
-    kept = meetings.mean(axis=0) < _ALWAYS
+    kept = meetings[_QUIET:].mean(axis=0) < _ALWAYS
     best = _clearest(watched, postures, kept, index)
     kept &= ~meetings[best]
     chosen = [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
@@ -167,15 +172,15 @@ def find_clearances(footing: Footing, standing: FloatArray, *, seed: int = 0) ->
 def _clearest(
     watched: Clearances, postures: list[FloatArray], kept: np.ndarray, index: dict[tuple[int, int], int]
 ) -> int:
-    """Gives the first of some postures, quietest first, in which the pairs that are kept have room, or most of them."""
+    """Gives the first posture in which the pairs that are kept have room, a quiet one if there is; else the freest."""
     counts = np.zeros(len(postures))
-    for room in _HOME_CLEARANCES:
-        checker = replace(watched, margins=(room,) * len(watched.pairs)).checker()
-        for row, posture in enumerate(postures):
-            near = [pair for pair in checker.touching(posture) if kept[index[pair]]]
-            counts[row] = len(near)
-            if not near:
-                return row
+    for rows in (range(_QUIET), range(_QUIET, len(postures))):
+        for room in _HOME_CLEARANCES:
+            checker = replace(watched, margins=(room,) * len(watched.pairs)).checker()
+            for row in rows:
+                counts[row] = sum(kept[index[pair]] for pair in checker.touching(postures[row]))
+                if counts[row] == 0:
+                    return row
     return int(np.argmin(counts))
 
 
@@ -239,17 +244,23 @@ def _with_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> pi
 
 
 def _sample(footing: Footing, standing: FloatArray, seed: int) -> list[FloatArray]:
-    """Gives postures to look for meetings in: as it stands, then with the upper body ever farther from that."""
+    """Gives postures to look for meetings in: as it stands, its arms ever nearer to mid-range, then at random.
+
+    The first `_QUIET` of them are as symmetric as the robot is.
+    """
     generator = np.random.default_rng(seed)
-    lower, upper = joint_ranges(footing.model)
-    lower, upper = lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower)
+    model = footing.model
+    lower, upper = joint_ranges(model)
     moving = footing.upper_columns
-    postures = [standing]
-    for number in range(1, _SAMPLES):
-        share = min(1.0, 2.0 * number / _SAMPLES)
+    carried = subtree_mask(model)[:, list(model.link_bodies)] @ model.parameters[:, 0]
+    trunk = np.array([carried[model.joint_body(joint)] > _TRUNK * model.total_mass for joint in model.joints])
+    aims = [np.where(trunk, standing[7:], 0.5 * (lower + upper))] * _QUIET
+    aims += [generator.uniform(lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower)) for _ in range(_SAMPLES)]
+    shares = np.concatenate([np.linspace(0.0, 1.0, _QUIET), np.ones(_SAMPLES)])
+    postures = []
+    for share, aim in zip(shares, aims, strict=True):
         posture = np.array(standing)
-        drawn = generator.uniform(lower, upper)[moving]
-        posture[7 + moving] += share * (drawn - posture[7 + moving])
+        posture[7 + moving] += share * (aim[moving] - posture[7 + moving])
         postures.append(posture)
     return postures
 

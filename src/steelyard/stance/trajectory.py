@@ -31,7 +31,6 @@ class Trajectory:
         joints: Names of the joints of the columns.
         positions: Shape (n, n_joints), rad or m.
         holds: Stretches (start, end), s, in which the robot is meant to stand still.
-        notes: What could not be done as asked, in words.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Trajectory:
     joints: tuple[str, ...]
     positions: FloatArray
     holds: tuple[tuple[float, float], ...] = ()
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         time, positions = (_as_numbers(getattr(self, name), name, self.name) for name in ("time", "positions"))
