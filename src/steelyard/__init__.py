@@ -33,7 +33,11 @@ from steelyard.regression import Evidence, gather_evidence, load_evidence
 from steelyard.stance import Trajectory
 
 if TYPE_CHECKING:
-    from steelyard.laboratory import Payload, Sensors, Trial, plan_motion, simulate
+    from steelyard.laboratory import Payload as Payload
+    from steelyard.laboratory import Sensors as Sensors
+    from steelyard.laboratory import Trial as Trial
+    from steelyard.laboratory import plan_motion as plan_motion
+    from steelyard.laboratory import simulate as simulate
 
 __version__ = "0.1.0"
 
@@ -47,30 +51,29 @@ __all__ = [
     "ModelError",
     "Motion",
     "MotionError",
-    "Payload",
     "Recording",
     "RecordingError",
-    "Sensors",
     "Setup",
     "StanceError",
     "SteelyardError",
     "Trajectory",
-    "Trial",
     "check_model",
     "gather_evidence",
     "is_possible",
     "load_evidence",
     "load_model",
     "motion_from_generalized",
-    "plan_motion",
     "project_to_interior",
     "read_setup",
     "ready_setups",
-    "simulate",
     "write_model",
 ]
 
 _LABORATORY = ("Payload", "Sensors", "Trial", "plan_motion", "simulate")
+
+
+class _MissingExtraError(LaboratoryError, AttributeError):
+    """What asks for the laboratory where MuJoCo is missing; ``hasattr`` then says no."""
 
 
 def __getattr__(name: str) -> Any:
@@ -82,7 +85,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "mujoco":
             raise
-        raise LaboratoryError(
+        raise _MissingExtraError(
             'the virtual laboratory runs on MuJoCo; install it with: pip install "steelyard[lab]"'
         ) from error
     return getattr(laboratory, name)

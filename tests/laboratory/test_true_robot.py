@@ -1,11 +1,13 @@
 """Payloads, encoder offsets and sensors change exactly what they should."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from steelyard import LaboratoryError, Payload, Sensors, load_model
+from steelyard import LaboratoryError, Payload, RecordingError, Sensors, load_model
 from steelyard.laboratory import DEFAULT_SENSORS, Instrument, simulate
-from steelyard.laboratory.measuring import measure
+from steelyard.laboratory.measuring import draw_biases, measure
 from steelyard.laboratory.signals import ImuSignals, Signals
 from steelyard.laboratory.true_robot import add_payloads, draw_offsets, draw_parameters
 from steelyard.model.parameters import change_frame, from_mass_com_inertia, to_mass_com_inertia
@@ -51,14 +53,31 @@ class TestPayloads:
         [
             ({HAND: -5.0}, "a payload of -5 kg on 'right_wrist_yaw_link' leaves no possible body .* weighs 0.2"),
             ({"right_wrist_yw_link": 1.0}, "no link or frame 'right_wrist_yw_link'.*'right_wrist_yaw_link'"),
-            ({HAND: np.nan}, "weighs nan kg"),
+            ({HAND: np.nan}, "is nan; give kilograms"),
             ({HAND: "two"}, "is 'two'; give kilograms"),
+            (2.0, "payloads is 2.0; give kilograms by link"),
+            ({3: 1.0}, "no link or frame 3"),
             ({HAND: Payload(1.0, (0, 0, 0), np.diag([1.0, 0.1, 0.1]))}, "not a possible body; check its inertia"),
         ],
     )
     def test_bad_payloads(self, payloads, message):
         with pytest.raises(LaboratoryError, match=message):
             add_payloads(MODEL, MODEL.parameters, payloads)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("2",), "the mass of a payload is '2'"),
+            ((2.0, (0.0, 0.0)), "the position of a payload is"),
+            ((2.0, (0.0, 0.0, 0.0), np.eye(2)), "the inertia of a payload is"),
+        ],
+    )
+    def test_payloads_that_are_none(self, arguments, message):
+        with pytest.raises(LaboratoryError, match=message):
+            Payload(*arguments)
+
+    def test_nothing_changes_nothing(self):
+        np.testing.assert_array_equal(add_payloads(MODEL, MODEL.parameters, {HAND: 0.0}), MODEL.parameters)
 
     def test_some_may_be_taken_away(self):
         row = MODEL.link_index("torso_link")
@@ -68,7 +87,7 @@ class TestPayloads:
 
 class TestOffsets:
     def test_readings_plus_offsets_are_the_true_angles_and_soles_stay_flat(self):
-        trial = simulate(robot("g1"), "limp", seed=2, noise=None, offsets=np.deg2rad(5.0), duration=9.0)
+        trial = simulate(robot("g1"), "limp", seed=2, noise=None, offsets=np.deg2rad(5.0), duration=11.0)
         assert not trial.events
         sizes = np.abs(list(trial.truth.offsets.values()))
         assert np.max(sizes) <= np.deg2rad(5.0)
@@ -109,9 +128,16 @@ def still_signals(seconds=100.0):
     )
 
 
-def read(sensors, column, *, biases=None, seed=0, offsets=None):
-    offsets = dict.fromkeys(MODEL.joints, 0.0) if offsets is None else offsets
-    recording = measure(MODEL, still_signals(), sensors, offsets=offsets, biases=biases or {}, seed=seed, name="test")
+def read(sensors, column, *, biases=None, model=MODEL, signals=None):
+    recording = measure(
+        model,
+        signals or still_signals(),
+        sensors,
+        offsets=dict.fromkeys(MODEL.joints, 0.0),
+        biases=biases or {},
+        seed=0,
+        name="test",
+    )
     return recording.column(column)
 
 
@@ -131,10 +157,39 @@ class TestSensors:
         assert abs(np.corrcoef(left, read(DEFAULT_SENSORS, "right_foot.fz"))[0, 1]) < 0.02
         np.testing.assert_array_equal(left, read(DEFAULT_SENSORS.only("force"), "left_foot.fz"))
 
-    def test_bias_resolution_and_sign(self):
+    def test_bias_and_resolution(self):
         sensors = Sensors(force=Instrument(resolution=0.25))
         reading = read(sensors, "left_foot.fz", biases={"left_foot.fz": 0.9})
         np.testing.assert_array_equal(reading, 101.0)
+
+    def test_a_sensor_on_the_environment_has_the_other_sign(self):
+        turned = tuple(replace(sensor, sign="on_environment") for sensor in MODEL.setup.wrench_sensors)
+        model = load_model(MODEL.description.file.path, setup=replace(MODEL.setup, wrench_sensors=turned))
+        np.testing.assert_array_equal(read(Sensors(), "left_foot.fz", model=model), -100.0)
+
+    def test_biases_belong_to_the_robot_and_have_their_size(self):
+        sensors = Sensors(force=Instrument(bias=2.0), gyro=Instrument(bias=0.01), mounting=Instrument(bias=0.001))
+        drawn = [draw_biases(MODEL, sensors, seed) for seed in range(300)]
+        assert set(drawn[0]) == {
+            *(f"{foot}_foot.f{axis}" for foot in ("left", "right") for axis in "xyz"),
+            *(f"{imu}.{kind}.{axis}" for imu in ("pelvis", "torso") for kind in ("gyro", "mounting") for axis in "xyz"),
+        }
+        assert np.std([biases["left_foot.fz"] for biases in drawn]) == pytest.approx(2.0, rel=0.12)
+        assert np.std([biases["torso.mounting.y"] for biases in drawn]) == pytest.approx(0.001, rel=0.12)
+        assert drawn[3] == draw_biases(MODEL, sensors, 3)
+
+    def test_torque_noise_is_a_share_of_the_joints_range(self):
+        signals = still_signals()
+        signals.torques["left_knee_joint"] = np.full(len(signals.time), 10.0)
+        sensors = Sensors(torque=Instrument(noise=0.01))
+        noise = read(sensors, "tau.left_knee_joint", signals=signals) - 10.0
+        assert np.std(noise) == pytest.approx(1.39, rel=0.02)
+
+    def test_orientation_has_its_noise_and_its_rate(self):
+        sensors = Sensors(orientation=Instrument(noise=0.01, rate=250.0))
+        angle = 2.0 * read(sensors, "pelvis.quat.x")
+        assert np.array_equal(np.flatnonzero(np.isfinite(angle)), np.arange(0, len(angle), 2))
+        assert np.nanstd(angle) == pytest.approx(0.01, rel=0.02)
 
     def test_a_delay_reads_the_past(self):
         late = read(Sensors(encoder=Instrument(delay=0.012)), "q.left_knee_joint")
@@ -146,16 +201,12 @@ class TestSensors:
         assert np.array_equal(np.flatnonzero(np.isfinite(slow)), np.arange(0, len(slow), 5))
 
     def test_a_sensor_without_horizontal_forces_is_a_balance_board(self):
-        from dataclasses import replace
-
         boards = tuple(replace(sensor, axes=("fz", "nx", "ny")) for sensor in MODEL.setup.wrench_sensors)
         model = load_model(MODEL.description.file.path, setup=replace(MODEL.setup, wrench_sensors=boards))
         sensors = Sensors(board_force=Instrument(noise=2.0), force=Instrument(noise=100.0))
-        recording = measure(
-            model, still_signals(), sensors, offsets=dict.fromkeys(MODEL.joints, 0.0), biases={}, seed=0, name="board"
-        )
-        assert np.std(recording.column("left_foot.fz")) == pytest.approx(2.0, rel=0.05)
-        assert "left_foot.fx" not in recording.columns
+        assert np.std(read(sensors, "left_foot.fz", model=model)) == pytest.approx(2.0, rel=0.05)
+        with pytest.raises(RecordingError, match=r"left_foot\.fx"):
+            read(sensors, "left_foot.fx", model=model)
 
     def test_mounting_turns_all_axes_of_the_inertial_sensor(self):
         turned = {"pelvis.mounting.x": 0.01}
@@ -180,6 +231,8 @@ class TestSensors:
             (lambda: Instrument(rate=0.0), "the rate of a sensor is zero"),
             (lambda: Sensors(rate=0.0), "rate of the recording is 0.0"),
             (lambda: Sensors(gyro=Instrument(rate=333.0)), "gyro gives 333 readings a second, which does not divide"),
+            (lambda: Sensors(encoder=Instrument(bias=0.1)), "encoders have offsets instead of a bias"),
+            (lambda: Sensors(mounting=Instrument(noise=0.1)), "the mounting of a sensor has a bias, but no noise"),
             (lambda: Sensors(gyro=0.1), "the sensor 'gyro' is 0.1; give an Instrument"),
             (lambda: DEFAULT_SENSORS.only("gyrp"), "no sensor 'gyrp'.*'gyro'"),
         ],

@@ -25,8 +25,13 @@ def test_it_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         recording.column("q.knee")[0] = 1.0
     given = np.zeros(100)
-    table(x=given)
+    kept = table(x=given)
     given[0] = 1.0
+    assert kept.column("x")[0] == 0.0
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        kept.values["x"] = given
+    with pytest.raises(RecordingError, match="columns by name, not NoneType"):
+        Recording(TIME, None)
 
 
 def test_missing_values_are_masked():

@@ -1,5 +1,7 @@
 """Standing: soles exactly where they stand, balance as statics has it, trajectories that are what they say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -10,7 +12,7 @@ from steelyard.stance.feasibility import required_efforts
 from steelyard.stance.footing import plant_feet
 from steelyard.stance.postures import Wish, solve_posture, wish_of_posture
 from steelyard.stance.standing import stand_up
-from steelyard.stance.support import inside_margin, load_sharing, support_polygon, zero_moment_points
+from steelyard.stance.support import inside_margin, zero_moment_points
 from steelyard.stance.trajectory import trace_course
 
 ROBOTS = ["g1", "talos", "icub", "romeo"]
@@ -42,7 +44,7 @@ def test_at_home_the_robot_balances_touches_nothing_and_carries_itself(standing)
     assert standing.feasibility.objection_to_posture(standing.home) is None
     data = standing.footing.model.pinocchio.createData()
     com = pin.centerOfMass(standing.footing.model.pinocchio, data, standing.home)
-    assert inside_margin(support_polygon(standing.footing), com[:2]) > 0.02
+    assert inside_margin(standing.footing.support_polygon, com[:2]) > 0.02
     assert standing.heights[0] < standing.wish.height < standing.heights[1]
 
 
@@ -60,7 +62,7 @@ def test_inverse_kinematics_gives_what_was_wished(standing):
         for corners, foot in zip(sole_corners(footing, posture.q), footing.feet, strict=True):
             assert np.max(np.abs(corners[:, 2])) < 1e-3
             np.testing.assert_allclose(corners.mean(axis=0), foot.stand.translation, atol=1e-6)
-        if posture.fulfils():
+        if posture.fulfils:
             solved += 1
             com = pin.centerOfMass(footing.model.pinocchio, data, posture.q)
             np.testing.assert_allclose(com[:2], wish.com, atol=1e-6)
@@ -74,7 +76,7 @@ def test_inverse_kinematics_gives_what_was_wished(standing):
 def test_legs_stay_within_their_limits(standing):
     low = Wish(standing.wish.upper, standing.wish.com, 0.3 * standing.wish.height, standing.wish.tilt)
     posture = solve_posture(standing.footing, low, standing.home)
-    assert not posture.fulfils()
+    assert not posture.fulfils
     for name in standing.footing.leg_joints:
         joint = standing.footing.model.joint(name)
         position = posture.q[7 + standing.footing.model.joints.index(name)]
@@ -93,7 +95,7 @@ def test_feet_share_all_of_the_load_and_joints_carry_it(standing):
     footing = standing.footing
     generator = np.random.default_rng(1)
     total = generator.normal(size=6)
-    shares = load_sharing(footing) @ total
+    shares = footing.load_sharing @ total
     summed = np.zeros(6)
     for foot, share in zip(footing.feet, shares, strict=True):
         summed[:3] += share[:3]
@@ -105,7 +107,7 @@ def test_feet_share_all_of_the_load_and_joints_carry_it(standing):
     model, data = footing.pinocchio, footing.pinocchio.createData()
     pin.framesForwardKinematics(model, data, standing.home)
     outside = [pin.Force.Zero() for _ in range(model.njoints)]
-    for foot, share in zip(footing.feet, load_sharing(footing) @ total, strict=True):
+    for foot, share in zip(footing.feet, footing.load_sharing @ total, strict=True):
         joint = model.frames[foot.frame].parentJoint
         here = pin.SE3(np.eye(3), foot.stand.translation)
         outside[joint] += data.oMi[joint].actInv(here.act(pin.Force(share[:3], share[3:])))
@@ -163,6 +165,22 @@ def test_a_courses_velocities_are_the_changes_of_its_positions(standing):
 
 
 class TestBadInput:
+    @pytest.mark.parametrize(
+        ("vertices", "message"),
+        [
+            ([[0.1, 0.0, -0.03], [-0.1, 0.0, -0.03]], "has no area to stand on"),
+            ([[0.1, 0.0, -0.03], [0.0, 0.0, -0.03], [-0.1, 0.0, -0.03]], "has no area to stand on"),
+            ([[0.1, 0.0, 0.0], [-0.1, 0.0, 0.0], [0.0, 0.0, -0.1]], "is not level when all joints are at zero"),
+            ([[0.1, 0.05, 0.0], [0.1, -0.05, 0.0], [-0.1, -0.05, 0.03], [-0.1, 0.05, 0.0]], "is not flat: a corner is"),
+        ],
+    )
+    def test_soles_that_are_none(self, vertices, message):
+        model = load_model("g1")
+        soles = (replace(model.setup.soles[0], vertices=np.array(vertices)), model.setup.soles[1])
+        odd = load_model(model.description.file.path, setup=replace(model.setup, soles=soles))
+        with pytest.raises(StanceError, match=message):
+            plant_feet(odd)
+
     def test_a_model_without_soles(self):
         model = load_model("g1")
         bare = load_model(model.description.file.path, setup=Setup())
@@ -179,8 +197,8 @@ class TestBadInput:
         [
             ({"time": np.zeros(21)}, "has no duration"),
             ({"time": np.arange(21) ** 2 * 0.1}, "evenly spaced"),
-            ({"time": ["a"] * 21}, "are not numbers"),
-            ({"joints": ("knee",)}, r"21 times and 1 joints need \(21, 1\)"),
+            ({"time": ["a"] * 21}, "are not real numbers"),
+            ({"joints": ("knee",)}, r"n times and 1 joints need \(n,\) and \(n, 1\)"),
         ],
     )
     def test_trajectories_that_are_none(self, changes, message):
@@ -210,9 +228,16 @@ class TestBadInput:
             trace_course(standing.footing, fewer, 500.0)
         beyond = np.array(good.positions)
         beyond[:, 20] = 9.0
-        with pytest.raises(StanceError, match=r"takes .* to 9.000 at t = 0.00 s; its limits are"):
+        with pytest.raises(
+            StanceError, match=r"takes 'left_wrist_pitch_joint' to 9.000 at t = .* s; its limits are -1.614 and 1.614"
+        ):
             trace_course(standing.footing, trajectory_of(standing, positions=beyond), 500.0)
+        sparse = np.linspace(0.0, 6.0, 7)
+        jumps = np.tile(standing.home[7:], (7, 1))
+        jumps[3:, 12] = 2.6
+        with pytest.raises(StanceError, match=r"takes 'waist_yaw_joint' to 2.* at t = 3.* s; its limits are"):
+            trace_course(standing.footing, trajectory_of(standing, time=sparse, positions=jumps), 500.0)
         tilted = np.array(good.positions)
         tilted[10:, 5] += 0.1
-        with pytest.raises(StanceError, match=r"does not keep both soles flat: at t = 1.00 s the sole 'right'"):
+        with pytest.raises(StanceError, match=r"does not keep the soles flat: at t = 1.00 s the sole 'right' would be"):
             trace_course(standing.footing, trajectory_of(standing, positions=tilted), 500.0)

@@ -64,6 +64,7 @@ class Builder:
         standing: The robot.
         style: What the motion is made of.
         generator: Where chance comes from.
+        tempo: Seconds between control points, as the duration divides.
         points: Control points so far, each of shape (n_upper + 6,).
         path: Configurations so far, `KNOTS_PER_SECOND` apart.
         refusals: How often each objection was raised.
@@ -146,8 +147,7 @@ class Builder:
             )
 
     def _remember(self, target: FloatArray) -> None:
-        if self.style.stay > 1:
-            self.seen_low, self.seen_high = np.minimum(self.seen_low, target), np.maximum(self.seen_high, target)
+        self.seen_low, self.seen_high = np.minimum(self.seen_low, target), np.maximum(self.seen_high, target)
         # A slow joint takes several points to reach its goal; whatever was cut short gets another one.
         there = np.abs(self.goal - target) <= np.where(np.isfinite(self.step), 0.05 * (self.high - self.low), np.inf)
         self.goal = np.where(there, self._draw_goal(), self.goal)
@@ -159,7 +159,7 @@ class Builder:
         lower = np.arange(len(target)) >= self.upper_count
         for redraw in range(_REDRAWS):
             posture = self._posture(target)
-            if not posture.fulfils():
+            if not posture.fulfils:
                 self.refusals[_LEGS] += 1
                 target = np.where(lower, self.home + 0.7 * (target - self.home), target)
                 continue
@@ -218,7 +218,7 @@ class Builder:
         control = np.array(span)
         for knot in knots:
             posture = solve_posture(self.standing.footing, self.wish(_basis(knot) @ control), path[-1])
-            if not posture.fulfils():
+            if not posture.fulfils:
                 return _LEGS
             path.append(posture.q)
         return None
@@ -233,11 +233,15 @@ class Builder:
         ticks = np.arange(np.floor(start + 1e-9) + 1, np.floor(end + 1e-9) + 1)
         return np.asarray((ticks - start) / (end - start))
 
-    def go_home(self, *, count: int) -> None:
+    def go_home(self, *, count: int, keep: bool = False) -> None:
         """Ends the motion at home with the last `count` control points; takes back points from which there is no way.
 
+        Args:
+            count: How many control points there are left.
+            keep: Whether every point so far stays.
+
         Raises:
-            StanceError: There is no way home at all.
+            StanceError: There is no way home.
         """
         room = count
         while True:
@@ -247,8 +251,11 @@ class Builder:
                 way = [last + (number + 1) / stops * (self.home - last) for number in range(stops)]
                 if self._append([*way, *[self.home] * (room - stops)]):
                     return
-            if not self._take_back():
-                raise StanceError(f"{self.standing.footing.model.name} found no way back to where it stood")
+            if keep or not self._take_back():
+                raise StanceError(
+                    f"{self.standing.footing.model.name} found no way back to where it stood: "
+                    f"{self.refusals.most_common(1)[0][0]}"
+                )
             room += self.style.stay
 
     def _take_back(self) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steelyard.laboratory.physics import States
     from steelyard.laboratory.servo import Servo
     from steelyard.model.parameters import FloatArray
-    from steelyard.stance.footing import Footing
+    from steelyard.stance.footing import Foot, Footing
     from steelyard.stance.trajectory import Course
 
 EventKind = Literal["fall", "tilt", "lift", "slip", "joint limit", "torque limit", "self-contact"]
@@ -29,6 +29,9 @@ FALL_TILT = 0.5
 
 FALL_DROP = 0.25
 """Drop of the root, as a share of its planned height, that counts as a fall."""
+
+FALL_SOLE_TILT = np.deg2rad(5.0)
+"""Tilt (rad) of a sole from which the robot is falling, whether or not the trial lasts until it lies."""
 
 _LIMIT_TOLERANCE = 1e-4
 
@@ -67,35 +70,39 @@ def find_events(states: States, footing: Footing, course: Course, servo: Servo) 
         servo: The servos.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        events = _falls(states, course)
-        events += _soles(states, footing)
+        soles = [(foot, *states.sole_placements(foot)) for foot in footing.feet]
+        events = _falls(states, course, [rotation for _, rotation, _ in soles])
+        events += _sole_events(states, soles)
         events += _limits(states, servo)
     touching = states.self_contacts > 0.0
     events += _spans(states.time, touching, states.self_contacts, "self-contact", "the robot", "{:.0f} contact(s)")
     return tuple(sorted(events, key=lambda event: (event.start, event.kind, event.name)))
 
 
-def _falls(states: States, course: Course) -> list[Event]:
+def _falls(states: States, course: Course, soles: list[FloatArray]) -> list[Event]:
     turn = np.einsum("nji,njk->nik", quaternion_rotations(course.q[:, 3:7]), states.rotation)
     cosine = np.clip(0.5 * (np.trace(turn, axis1=1, axis2=2) - 1.0), -1.0, 1.0)
     angle = np.arccos(cosine)
     drop = 1.0 - states.q[:, 2] / course.q[:, 2]
     lost = np.asarray(~np.isfinite(states.q).all(axis=1) | ~np.isfinite(states.a).all(axis=1))
-    fallen = np.asarray(lost | (angle > FALL_TILT) | (np.abs(drop) > FALL_DROP))
+    edge = np.max([np.arccos(np.clip(rotation[:, 2, 2], -1.0, 1.0)) for rotation in soles], axis=0)
+    fallen = np.asarray(lost | (angle > FALL_TILT) | (np.abs(drop) > FALL_DROP) | (edge > FALL_SOLE_TILT))
     if not np.any(fallen):
         return []
     first = int(np.argmax(fallen))
     if lost[first]:
         return [Event("fall", "the robot", _at(states, first), _at(states, -1), np.inf, "the physics blew up")]
     size = float(np.rad2deg(angle[first]))
-    detail = f"the root was {size:.0f}° and {1e3 * drop[first] * course.q[first, 2]:.0f} mm from where it should be"
+    detail = (
+        f"a sole was tilted by {np.rad2deg(edge[first]):.0f}°, the root turned by {size:.0f}° and "
+        f"{1e3 * drop[first] * course.q[first, 2]:.0f} mm too low"
+    )
     return [Event("fall", "the robot", _at(states, first), _at(states, -1), size, detail)]
 
 
-def _soles(states: States, footing: Footing) -> list[Event]:
+def _sole_events(states: States, soles: list[tuple[Foot, FloatArray, FloatArray]]) -> list[Event]:
     events: list[Event] = []
-    for foot in footing.feet:
-        rotation, position = states.sole_placements(foot)
+    for foot, rotation, position in soles:
         name = f"sole {foot.sole.name!r}"
         tilt = np.arccos(np.clip(rotation[:, 2, 2], -1.0, 1.0))
         events += _spans(states.time, tilt > FLAT_ANGLE, np.rad2deg(tilt), "tilt", name, "tilted by {:.2f}°")
@@ -119,12 +126,14 @@ def _limits(states: States, servo: Servo) -> list[Event]:
     for number, name in enumerate(model.joints):
         joint, positions = model.joint(name), states.q[:, 7 + number]
         beyond = np.maximum(joint.lower - positions, positions - joint.upper)
+        turning = joint.kind != "prismatic"
+        size, unit = (np.rad2deg(beyond), "°") if turning else (1e3 * beyond, " mm")
         events += _spans(
-            states.time, beyond > -_LIMIT_TOLERANCE, np.rad2deg(beyond), "joint limit", name, "{:.2f}° beyond its limit"
+            states.time, beyond > -_LIMIT_TOLERANCE, size, "joint limit", name, f"at its limit ({{:+.2f}}{unit} beyond)"
         )
         if np.isfinite(joint.effort) and joint.effort > 0.0:
             load = np.abs(demand[:, number]) / joint.effort
-            detail = f"its servo asked for {{:.2f}} times its {joint.effort:g} N m"
+            detail = f"its servo asked for {{:.2f}} times its {joint.effort:g} {'N m' if turning else 'N'}"
             events += _spans(states.time, load > 1.0, load, "torque limit", name, detail)
     return events
 

@@ -10,6 +10,7 @@ import pinocchio as pin
 from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
+from steelyard.laboratory.signals import measured_torques
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.recording import Recording
 
@@ -39,7 +40,7 @@ def draw_biases(model: Model, sensors: Sensors, seed: int) -> dict[str, float]:
         force, moment = _wrench_instruments(sensors, sensor.axes)
         for axis in sensor.axes:
             biases[f"{sensor.name}.{axis}"] = (force if axis.startswith("f") else moment).bias
-    for joint in model.joints:
+    for joint in measured_torques(model):
         biases[f"tau.{joint}"] = sensors.torque.bias * _torque_range(model, joint)
     return {name: scale * _stream(seed, name, "bias").standard_normal() for name, scale in biases.items() if scale}
 

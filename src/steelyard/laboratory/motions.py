@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import LaboratoryError, StanceError
+from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.choreography import Builder, Style, compose, shortest_duration
-from steelyard.model.names import did_you_mean, in_words
+from steelyard.model.names import did_you_mean
 from steelyard.stance.collision import joint_ranges
 from steelyard.stance.postures import wish_of_posture
 from steelyard.stance.standing import stand_up
 
 if TYPE_CHECKING:
     from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
     from steelyard.stance.trajectory import Trajectory
 
 STYLES = {
@@ -23,7 +26,7 @@ STYLES = {
     "reach": Style(tempo=0.8, upper=1.0),
     "dance": Style(tempo=0.8, upper=1.0, sway=(0.8, 0.6), squat=0.6, tilt=0.1),
     "postures": Style(tempo=0.7, stay=6, upper=0.9, sway=(0.9, 0.9), squat=0.8, tilt=0.12),
-    "limp": Style(tempo=1.0, sway=(0.9, 0.9), squat=0.95, tilt=0.3),
+    "limp": Style(tempo=1.25, sway=(0.9, 0.9), squat=0.95, tilt=0.3),
 }
 """What each motion is made of: `sway` shifts weight and squats, `reach` moves the upper body, `dance` all of it,
 `postures` goes from one static posture to the next and holds it, `limp` takes the legs slowly through many poses."""
@@ -34,10 +37,17 @@ MOTIONS = tuple(STYLES)
 DURATIONS = {"sway": 20.0, "reach": 30.0, "dance": 30.0, "postures": 60.0, "limp": 60.0}
 """Seconds that each motion lasts unless another duration is asked for."""
 
-LONGEST = 3600.0
+LONGEST = 600.0
+"""Seconds that a motion takes at most: all states of a trial are held in memory, 8 MB a second."""
+
+PLANNING = threading.RLock()
+"""Held by whoever plans: robots that stand share their workspaces."""
+
+LEAST_COVERAGE = 0.4
+"""Share of its range through which each upper joint goes in a `reach` or `dance` of 20 s or more."""
 
 _COVERED = 0.46
-"""Share of its range through which each upper joint goes in a long enough `reach` or `dance`."""
+"""Share that is asked of a plan; the best of a few attempts is taken."""
 
 _LONG_ENOUGH = 20.0
 _QUICKEST_MOVE = 0.5
@@ -57,24 +67,30 @@ def plan_motion(model: Model, name: str, *, seed: int = 0, duration: float | Non
         LaboratoryError: There is no such motion, or no such duration.
         StanceError: The model cannot stand, or cannot move; the message says what is in the way.
     """
-    if name not in STYLES:
-        raise LaboratoryError(
-            f"there is no motion {name!r}{did_you_mean(str(name), MOTIONS)}; there are {in_words(MOTIONS)}",
-            names=[str(name)],
-        )
-    return _plan(model, name, seed, _checked_duration(name, duration))
+    if not isinstance(name, str) or name not in STYLES:
+        raise LaboratoryError(f"there is no motion {name!r}{did_you_mean(str(name), MOTIONS)}", names=[str(name)])
+    with PLANNING:
+        return _plan(model, name, as_seed(seed), _checked_duration(name, duration))
 
 
 @lru_cache(maxsize=32)
 def _plan(model: Model, name: str, seed: int, duration: float) -> Trajectory:
     standing = stand_up(model)
     style = STYLES[name]
-    builders = []
+    builders: list[Builder] = []
     for attempt in range(_ATTEMPTS):
         builders.append(compose(standing, style, duration, np.random.default_rng([seed, 2, attempt])))
         if style.upper == 0.0 or duration < _LONG_ENOUGH or _coverage(builders[-1]) >= _COVERED:
             break
-    return max(builders, key=_coverage).trajectory(name)
+    best = max(builders, key=_coverage)
+    if style.upper == 1.0 and duration >= _LONG_ENOUGH and _coverage(best) < LEAST_COVERAGE:
+        joint, reasons = _least_covered(best), " and ".join(reason for reason, _ in best.refusals.most_common(2))
+        raise StanceError(
+            f"{model.name} cannot {name}: {joint!r} came through {100.0 * _coverage(best):.0f} % of its range at most, "
+            f"because {reasons or 'there is no room'}; lock it with [lock], or choose another motion",
+            names=[joint],
+        )
+    return best.trajectory(name)
 
 
 def plan_postures(model: Model, postures: Any, *, hold: float = 2.0, move: float = 2.0) -> Trajectory:
@@ -83,50 +99,68 @@ def plan_postures(model: Model, postures: Any, *, hold: float = 2.0, move: float
     Args:
         model: The model, with soles in its setup.
         postures: Joint positions in the model's order, shape (n, n_joints); both soles flat in each.
-        hold: Seconds for which each is held.
+        hold: Seconds for which each is held, at least.
         move: Seconds from one to the next.
 
     Raises:
         LaboratoryError: The numbers make no sense.
         StanceError: A posture is not flat-footed, or there is no safe way to it; the message says which and why.
     """
-    array = np.asarray(postures, dtype=np.float64)
+    try:
+        array = np.asarray(postures, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LaboratoryError("the postures are not an array of numbers") from error
     if array.ndim != 2 or array.shape[1] != len(model.joints) or not len(array) or not np.all(np.isfinite(array)):
         raise LaboratoryError(
             f"postures have the shape {array.shape}; {model.name} needs (n, {len(model.joints)}) finite numbers"
         )
-    if not (hold >= 0.0 and move >= _QUICKEST_MOVE):
+    if not (is_number(hold) and is_number(move)) or hold < 0.0 or move < _QUICKEST_MOVE:
         raise LaboratoryError(
             f"postures are held for {hold!r} s and reached in {move!r} s; hold for 0 s or more, move in "
             f"{_QUICKEST_MOVE:g} s or more"
         )
+    with PLANNING:
+        return _visit(model, array, float(hold), float(move))
+
+
+def _visit(model: Model, array: FloatArray, hold: float, move: float) -> Trajectory:
     standing = stand_up(model)
     # Three spans of the curve lie between one point and the next, one more for each further control point there.
     tempo = move / 3.0
-    style = Style(tempo=tempo, stay=3 + round(hold / tempo))
+    style = Style(tempo=tempo, stay=3 + int(np.ceil(hold / tempo)))
     builder = Builder(standing, style, np.random.default_rng(0), tempo)
     for number, positions in enumerate(array):
-        objection = builder.visit(builder.point(wish_of_posture(standing.footing, positions)))
+        try:
+            wish = wish_of_posture(standing.footing, positions)
+        except StanceError as error:
+            raise StanceError(f"posture {number} is not flat-footed: {error}", names=error.names) from error
+        objection = builder.visit(builder.point(wish))
         if objection is not None:
-            raise StanceError(f"there is no safe way to posture {number} of {len(array)}: {objection}")
-    builder.go_home(count=6)
+            raise StanceError(f"there is no safe way to posture {number}: {objection}")
+    builder.go_home(count=6, keep=True)
     return builder.trajectory("postures")
 
 
-def _coverage(builder: Builder) -> float:
-    """Gives the least share of its range that an upper joint goes through."""
+def _shares(builder: Builder) -> FloatArray:
+    """Gives the share of its range that each upper joint goes through."""
     footing = builder.standing.footing
-    columns = footing.upper_columns
     lower, upper = joint_ranges(footing.model)
-    share = np.ptp(np.array(builder.path)[:, 7:], axis=0) / (upper - lower)
-    return float(np.min(share[columns], initial=1.0))
+    return np.asarray((np.ptp(np.array(builder.path)[:, 7:], axis=0) / (upper - lower))[footing.upper_columns])
+
+
+def _coverage(builder: Builder) -> float:
+    return float(np.min(_shares(builder), initial=1.0))
+
+
+def _least_covered(builder: Builder) -> str:
+    return builder.standing.footing.upper_joints[int(np.argmin(_shares(builder)))]
 
 
 def _checked_duration(name: str, duration: Any) -> float:
     if duration is None:
         return DURATIONS[name]
     shortest = shortest_duration(STYLES[name])
-    if isinstance(duration, bool) or not isinstance(duration, int | float) or not shortest <= duration <= LONGEST:
+    if not is_number(duration) or not shortest <= duration <= LONGEST:
         raise LaboratoryError(
             f"the duration is {duration!r}; {name!r} takes {shortest:g} s at least, to leave home and come back to "
             f"rest, and {LONGEST:g} s at most"

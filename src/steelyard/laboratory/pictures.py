@@ -38,6 +38,10 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
     states = trial.truth.states
     compiled = _build_scene(trial.truth.footing)
     data = mujoco.MjData(compiled)
+    columns_of = [
+        compiled.jnt_qposadr[mujoco.mj_name2id(compiled, mujoco.mjtObj.mjOBJ_JOINT, joint)]
+        for joint in trial.truth.model.joints
+    ]
     rows = np.linspace(0, len(states.time) - 1, count).astype(np.int64)
     try:
         renderer = mujoco.Renderer(compiled, _HEIGHT, _WIDTH)
@@ -53,7 +57,7 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
         for number, row in enumerate(rows):
             q = states.q[row]
             data.qpos[:3], data.qpos[3:7] = q[:3], q[[6, 3, 4, 5]]
-            data.qpos[7:] = q[7:]
+            data.qpos[columns_of] = q[7:]
             mujoco.mj_forward(compiled, data)
             renderer.update_scene(data, camera)
             place = (number % columns * _WIDTH, number // columns * _HEIGHT)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from steelyard.exceptions import LaboratoryError
-from steelyard.model.names import did_you_mean, in_words
+from steelyard.laboratory.arguments import is_number
+from steelyard.model.names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Instrument:
             value = getattr(self, each.name)
             if value is None and each.name == "rate":
                 continue
-            if not isinstance(value, int | float) or not np.isfinite(value) or value < 0.0:
+            if not is_number(value) or value < 0.0:
                 raise LaboratoryError(f"the {each.name} of a sensor is {value!r}; it must be a number, zero or more")
         if self.rate == 0.0:
             raise LaboratoryError("the rate of a sensor is zero; leave it out, or give readings a second")
@@ -80,12 +81,19 @@ class Sensors:
     torque: Instrument = _PERFECT
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rate, int | float) or not np.isfinite(self.rate) or self.rate <= 0.0:
+        if not is_number(self.rate) or self.rate <= 0.0:
             raise LaboratoryError(f"the rate of the recording is {self.rate!r}; give rows a second")
         for name in self.kinds():
             instrument = getattr(self, name)
             if not isinstance(instrument, Instrument):
                 raise LaboratoryError(f"the sensor {name!r} is {instrument!r}; give an Instrument", names=[name])
+            extra = [each.name for each in fields(instrument) if getattr(instrument, each.name) and each.name != "bias"]
+            if name == "mounting" and extra:
+                raise LaboratoryError(f"the mounting of a sensor has a bias, but no {extra[0]}", names=[name])
+            if name == "encoder" and instrument.bias:
+                raise LaboratoryError(
+                    "encoders have offsets instead of a bias; give simulate(offsets=...)", names=[name]
+                )
             steps = self.rate / (instrument.rate or self.rate)
             if abs(steps - round(steps)) > 1e-9 or steps < 1.0:
                 raise LaboratoryError(
@@ -108,9 +116,7 @@ class Sensors:
         for kind in kinds:
             if kind not in self.kinds():
                 raise LaboratoryError(
-                    f"there is no sensor {kind!r}{did_you_mean(kind, self.kinds())}; there are "
-                    f"{in_words(self.kinds())}",
-                    names=[kind],
+                    f"there is no sensor {kind!r}{did_you_mean(str(kind), self.kinds())}", names=[str(kind)]
                 )
         perfect: dict[str, Any] = {kind: _PERFECT for kind in self.kinds() if kind not in kinds}
         return replace(self, **perfect)
@@ -158,6 +164,6 @@ def choose_sensors(noise: Any) -> Sensors:
         return PERFECT_SENSORS
     if isinstance(noise, Sensors):
         return noise
-    if noise == "default":
+    if isinstance(noise, str) and noise == "default":
         return DEFAULT_SENSORS
     raise LaboratoryError(f'noise is {noise!r}; write "default", None for perfect sensors, or give Sensors')

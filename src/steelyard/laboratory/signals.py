@@ -14,8 +14,10 @@ from steelyard.regression.traversal import subtree_mask
 
 if TYPE_CHECKING:
     from steelyard.laboratory.physics import States
+    from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import WrenchSensor
+    from steelyard.motion.kinematics import FrameMotion
     from steelyard.stance.footing import Footing
 
 
@@ -65,27 +67,30 @@ def sense(states: States, footing: Footing, planned: FloatArray) -> Signals:
     """
     model = states.model
     signals = Signals(states.time, states.q[:, 7:], planned)
+    known: dict[int, FrameMotion] = {}
     for imu in model.setup.imus:
-        felt = frame_motion(model, states.motion, imu.frame, states.known)
+        felt = frame_motion(model, states.motion, imu.frame, known)
         signals.imus[imu.name] = ImuSignals(
             felt.in_own_axes(felt.angular_velocity),
             felt.in_own_axes(felt.proper_acceleration),
             states.rotation @ felt.rotation,
         )
     for sensor in model.setup.wrench_sensors:
-        signals.wrenches[sensor.name] = _wrench(states, footing, sensor)
-    measured = [
-        joint
-        for joint in model.joints
-        if any(match_pattern(pattern, [joint]) for pattern in model.setup.torques_measured)
-    ]
+        signals.wrenches[sensor.name] = _wrench(states, footing, sensor, known)
+    measured = measured_torques(model)
     if measured:
         torques = link_torques(states, footing)
         signals.torques.update({joint: torques[:, model.joints.index(joint)] for joint in measured})
     return signals
 
 
-def _wrench(states: States, footing: Footing, sensor: WrenchSensor) -> FloatArray:
+def measured_torques(model: Model) -> list[str]:
+    """Gives the joints whose torque the setup says is measured."""
+    patterns = model.setup.torques_measured
+    return [joint for joint in model.joints if any(match_pattern(pattern, [joint]) for pattern in patterns)]
+
+
+def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[int, FrameMotion]) -> FloatArray:
     """Gives what a six-axis sensor feels: the floor below its soles, less what the links between ask for."""
     model, frame = states.model, states.model.frame(sensor.frame)
     below = np.flatnonzero(subtree_mask(model)[frame.body])
@@ -96,7 +101,7 @@ def _wrench(states: States, footing: Footing, sensor: WrenchSensor) -> FloatArra
             total += states.feet_in_root[:, number]
     if sensor.at == "joint":
         total -= part_wrench(model, states.motion, below.tolist())
-    place = frame_motion(model, states.motion, sensor.frame, states.known)
+    place = frame_motion(model, states.motion, sensor.frame, known)
     force = total[:, :3]
     moment = total[:, 3:] - cross(place.position, force)
     return np.concatenate([place.in_own_axes(force), place.in_own_axes(moment)], axis=1)
@@ -108,7 +113,7 @@ def link_torques(states: States, footing: Footing) -> FloatArray:
     torques = joint_torques(model, states.motion)
     for number, foot in enumerate(footing.feet):
         wrench = states.feet_in_root[:, number]
-        for body, at in body_motions(model, states.motion, foot.body, states.known).items():
+        for body, at in body_motions(model, states.motion, foot.body).items():
             joint = model.bodies[body].joint
             if body == 0 or joint.kind == "fixed":
                 continue

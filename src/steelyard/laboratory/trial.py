@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import LaboratoryError
+from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.events import Event, find_events
 from steelyard.laboratory.measuring import draw_biases, measure
-from steelyard.laboratory.motions import plan_motion
+from steelyard.laboratory.motions import PLANNING, plan_motion
 from steelyard.laboratory.physics import States, play
 from steelyard.laboratory.sensors import Sensors, choose_sensors
 from steelyard.laboratory.servo import servo_commands, tune_servo
@@ -20,7 +21,7 @@ from steelyard.laboratory.true_robot import GREATEST_SPREAD, Payload, add_payloa
 from steelyard.laboratory.world import TIME_STEP, build_world
 from steelyard.model import Model, project_to_interior
 from steelyard.stance.standing import stand_up
-from steelyard.stance.trajectory import Course, Trajectory, trace_course
+from steelyard.stance.trajectory import Trajectory, trace_course
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +92,7 @@ class Trial:
         sensors: The errors of the sensors.
         seed: Of the true robot and its sensors' biases.
         noise_seed: Of the sensors' noise.
+        planned: Planned joint positions at the times of the states, shape (n, n_joints).
     """
 
     truth: Truth
@@ -147,9 +149,9 @@ class Trial:
         """
         sensors = self.sensors if noise is ... else choose_sensors(noise)
         biases = draw_biases(self.truth.model, sensors, self.seed)
-        again = replace(self, sensors=sensors, noise_seed=_as_seed(seed), truth=replace(self.truth, biases=biases))
+        again = replace(self, sensors=sensors, noise_seed=as_seed(seed), truth=replace(self.truth, biases=biases))
         # The physics is the same, and so is what perfect sensors make of it.
-        if "signals" in self.__dict__:
+        if not self.fell:
             again.__dict__["signals"] = self.signals
         return again
 
@@ -190,23 +192,26 @@ def simulate(
         LaboratoryError: An argument makes no sense.
         StanceError: The model cannot stand, or the trajectory is none for it.
     """
+    if not isinstance(model, Model):
+        raise LaboratoryError(f"the model is {model!r}; load it first, with load_model")
+    _check_ground_sensors(model)
     reference = _possible(model)
     chosen = choose_sensors(noise)
-    root = _as_seed(seed)
-    if not isinstance(spread, int | float) or not 0.0 <= spread <= GREATEST_SPREAD:
+    root = as_seed(seed)
+    if not is_number(spread) or not 0.0 <= spread <= GREATEST_SPREAD:
         raise LaboratoryError(f"the spread is {spread!r}; give a share from 0 to {GREATEST_SPREAD}")
     bare = draw_parameters(reference, float(spread), np.random.default_rng([root, 0]))
     true = reference.with_parameters(add_payloads(reference, bare, payloads))
     encoders = draw_offsets(reference, offsets, np.random.default_rng([root, 1]))
-    standing = stand_up(reference)
-    trajectory = _trajectory(reference, motion, root, duration)
-    footing = standing.footing
-    course = trace_course(footing, trajectory, 1.0 / TIME_STEP)
-    servo = tune_servo(footing, standing.home)
-    commands = servo_commands(footing, servo, course, _TORQUES_EVERY)
+    with PLANNING:
+        standing = stand_up(reference)
+        trajectory = _trajectory(reference, motion, root, duration)
+        footing = standing.footing
+        course = trace_course(footing, trajectory, 1.0 / TIME_STEP)
+        servo = tune_servo(footing, standing.home)
+        commands = servo_commands(footing, servo, course, _TORQUES_EVERY)
     world = build_world(footing, true, servo, standing.feasibility.clearances)
     states = play(world, course.q[0], commands)
-    planned = Course(states.time, *(values[: len(states.time)] for values in (course.q, course.v, course.a)))
     truth = Truth(
         true,
         encoders,
@@ -215,8 +220,21 @@ def simulate(
         states,
         footing,
     )
-    events = find_events(states, footing, planned, servo)
-    return Trial(truth, trajectory, events, chosen, root, root, planned.q[:, 7:])
+    events = find_events(states, footing, course, servo)
+    return Trial(truth, trajectory, events, chosen, root, root, course.q[:, 7:])
+
+
+def _check_ground_sensors(model: Model) -> None:
+    """Refuses a sensor under a foot that no sole names: it would read nothing for ever."""
+    named = {sole.wrench for sole in model.setup.soles}
+    feet = {model.frame(sole.frame).body for sole in model.setup.soles}
+    for sensor in model.setup.wrench_sensors:
+        if sensor.at == "ground" and sensor.name not in named and model.frame(sensor.frame).body in feet:
+            raise LaboratoryError(
+                f"no sole stands on the wrench sensor {sensor.name!r}; name it in the [[sole]] of its foot: "
+                f'wrench = "{sensor.name}"',
+                names=[sensor.name],
+            )
 
 
 @lru_cache(maxsize=16)
@@ -233,9 +251,3 @@ def _trajectory(model: Model, motion: str | Trajectory, seed: int, duration: flo
             )
         return motion
     return plan_motion(model, motion, seed=seed, duration=duration)
-
-
-def _as_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise LaboratoryError(f"the seed is {seed!r}; give a whole number, zero or more")
-    return int(seed)

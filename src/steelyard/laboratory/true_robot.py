@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import expm
 
 from steelyard.exceptions import LaboratoryError
+from steelyard.laboratory.arguments import is_number
 from steelyard.model.consistency import is_possible, project_to_interior
 from steelyard.model.names import did_you_mean
 from steelyard.model.parameters import FloatArray, change_frame, from_mass_com_inertia, to_mass_com_inertia
@@ -41,6 +42,16 @@ class Payload:
     position: Any = (0.0, 0.0, 0.0)
     inertia: Any = None
 
+    def __post_init__(self) -> None:
+        shapes = {"mass": (), "position": (3,), "inertia": (3, 3)}
+        for name, shape in shapes.items():
+            value = getattr(self, name)
+            if value is None and name == "inertia":
+                continue
+            array = np.asarray(value)
+            if array.dtype.kind not in "iuf" or array.shape != shape or not np.all(np.isfinite(array)):
+                raise LaboratoryError(f"the {name} of a payload is {value!r}; give numbers of the shape {shape}")
+
     @property
     def parameters(self) -> FloatArray:
         """Its ten parameters in the frame that it is fastened to, shape (10,)."""
@@ -55,16 +66,17 @@ class Payload:
 def draw_parameters(model: Model, spread: float, generator: np.random.Generator) -> FloatArray:
     """Draws the parameters of a robot that was built after a model, shape (n_links, 10).
 
-    Each link's matter is stretched and shifted as a whole: with z normal (cut at two), its mass becomes ``m e^{s z}``,
-    its second moment about the centre of mass ``A Σ Aᵀ`` with ``A = e^{S/2}`` and S symmetric with entries ``s z``, and
-    its centre of mass moves by ``s z`` of its extent along each principal axis. What can exist stays so.
+    Each link's matter is stretched and shifted as a whole. With z normal (cut at two) and s the spread, its mass is
+    then ``m e^{s z}``; its second moment about the centre of mass ``A Σ Aᵀ`` with ``A = e^{S/2}``, S symmetric with
+    ``s z`` on its diagonal and half of that beside it; and its centre of mass moves by ``s z`` of its extent along each
+    principal axis. What can exist stays so.
 
     Args:
-        model: The reference; links that cannot exist are first brought into the interior of those that can.
+        model: The reference, of links that can exist.
         spread: The standard deviation s.
         generator: Where chance comes from.
     """
-    reference = project_to_interior(model.parameters)
+    reference = np.array(model.parameters)
     if spread == 0.0:
         return reference
     mass, com, inertia = to_mass_com_inertia(reference)
@@ -99,13 +111,15 @@ def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, fl
         LaboratoryError: The name is unknown, the mass is not a number, or so much is taken away that nothing possible
             remains.
     """
+    if payloads is not None and not hasattr(payloads, "items"):
+        raise LaboratoryError(f"payloads is {payloads!r}; give kilograms by link, like {{{model.links[-1]!r}: 2.0}}")
     loaded = np.array(parameters)
     for name, given in (payloads or {}).items():
-        if name not in model.frames:
+        if not isinstance(name, str) or name not in model.frames:
             raise LaboratoryError(
                 f"there is no link or frame {name!r} on {model.name} to carry a payload"
-                f"{did_you_mean(name, model.frames)}",
-                names=[name],
+                f"{did_you_mean(str(name), model.frames)}",
+                names=[str(name)],
             )
         frame = model.frame(name)
         link = model.bodies[frame.body].name
@@ -113,8 +127,8 @@ def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, fl
             raise LaboratoryError(f"{name!r} is on {link!r}, which has no mass of its own to add to", names=[name])
         row = model.link_index(link)
         payload = given if isinstance(given, Payload) else _plain_payload(model, name, row, given)
-        if not np.isfinite(payload.mass) or payload.mass == 0.0 or not np.all(np.isfinite(payload.parameters)):
-            raise LaboratoryError(f"the payload on {name!r} weighs {payload.mass} kg; give a number", names=[name])
+        if payload.mass == 0.0:
+            continue
         added = change_frame(payload.parameters, frame.placement.rotation, frame.placement.translation)
         loaded[row] += added
         if not is_possible(loaded[row], extent=_PAYLOAD_EXTENT):
@@ -129,15 +143,11 @@ def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, fl
 
 
 def _plain_payload(model: Model, name: str, row: int, mass: Any) -> Payload:
-    try:
-        kilograms = float(mass)
-    except (TypeError, ValueError) as error:
-        raise LaboratoryError(
-            f"the payload on {name!r} is {mass!r}; give kilograms or a Payload", names=[name]
-        ) from error
+    if not is_number(mass):
+        raise LaboratoryError(f"the payload on {name!r} is {mass!r}; give kilograms or a Payload", names=[name])
     if name != model.links[row]:
-        return Payload(kilograms)
-    return Payload(kilograms, to_mass_com_inertia(model.parameters[row])[1])
+        return Payload(float(mass))
+    return Payload(float(mass), to_mass_com_inertia(model.parameters[row])[1])
 
 
 def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> dict[str, float]:
@@ -154,8 +164,8 @@ def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> 
     drawn = generator.uniform(-1.0, 1.0, len(model.joints))
     if offsets is None:
         return dict.fromkeys(model.joints, 0.0)
-    if isinstance(offsets, int | float):
-        if not np.isfinite(offsets) or offsets < 0.0:
+    if is_number(offsets):
+        if offsets < 0.0:
             raise LaboratoryError(f"the greatest encoder offset is {offsets!r}; give radians, zero or more")
         return dict(zip(model.joints, (float(offsets) * drawn).tolist(), strict=True))
     if not hasattr(offsets, "items"):
@@ -166,7 +176,7 @@ def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> 
             raise LaboratoryError(
                 f"{model.name} has no joint {name!r} to offset{did_you_mean(name, model.joints)}", names=[name]
             )
-        if not isinstance(value, int | float) or not np.isfinite(value):
+        if not is_number(value):
             raise LaboratoryError(f"the offset of {name!r} is {value!r}; give radians", names=[name])
         result[name] = float(value)
     return result

@@ -44,7 +44,7 @@ _CONTACT = {"solref": [0.01, 1.0], "solimp": [0.9, 0.93, 1e-3, 0.5, 2.0], "solre
 soles do not chatter. On a stiffer floor they do: at ``solimp`` 0.99 TALOS' feet rattle with newtons above 200 Hz."""
 
 _GROUND = "ground"
-_FOUND, _FORCE, _TORQUE, _POINT = slice(0, 1), slice(1, 4), slice(4, 7), slice(7, 10)
+_FORCE, _TORQUE, _POINT = slice(1, 4), slice(4, 7), slice(7, 10)
 _SPEC_BITS = (
     1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND)
     | 1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE)

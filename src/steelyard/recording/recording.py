@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class Recording:
                 "drop repeated ones",
                 column="time",
             )
+        if not hasattr(self.values, "items"):
+            raise RecordingError(f"{self.name}: the values must be columns by name, not {type(self.values).__name__}")
         columns = {}
         for name, column in self.values.items():
             columns[name] = _frozen(name, column)
@@ -52,7 +55,7 @@ class Recording:
                     column=name,
                 )
         object.__setattr__(self, "time", time)
-        object.__setattr__(self, "values", columns)
+        object.__setattr__(self, "values", MappingProxyType(columns))
 
     def __len__(self) -> int:
         return len(self.time)

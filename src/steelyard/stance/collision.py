@@ -121,7 +121,7 @@ def convex_pieces(model: Model) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def find_clearances(footing: Footing, standing: FloatArray, *, seed: int = 0) -> Clearances:
+def find_clearances(footing: Footing, standing: FloatArray) -> Clearances:
     """Finds the pairs of pieces to watch, and a posture of the upper body that is clear of all of them.
 
     Shapes of neighbours overlap at their joint, and hulls are larger than what they hold. So these are not watched:
@@ -131,7 +131,6 @@ def find_clearances(footing: Footing, standing: FloatArray, *, seed: int = 0) ->
     Args:
         footing: The robot on its feet.
         standing: A configuration in which it stands, shape (position_size,); its legs stay so.
-        seed: Of the sample.
     """
     model = footing.model
     built = footing.pinocchio
@@ -150,7 +149,7 @@ def find_clearances(footing: Footing, standing: FloatArray, *, seed: int = 0) ->
         for second in range(first + 1, len(pieces))
         if not _neighbours(model, pieces, pieces[first].body, pieces[second].body)
     ]
-    postures = _sample(footing, standing, seed)
+    postures = _sample(footing, standing)
     meetings = np.zeros((len(postures), len(pairs)), dtype=bool)
     watched = Clearances(pieces, tuple(pairs), (), standing, built, _with_pairs(geometry, pairs))
     checker = watched.checker(margin=False)
@@ -243,12 +242,12 @@ def _with_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> pi
     return chosen
 
 
-def _sample(footing: Footing, standing: FloatArray, seed: int) -> list[FloatArray]:
+def _sample(footing: Footing, standing: FloatArray) -> list[FloatArray]:
     """Gives postures to look for meetings in: as it stands, its arms ever nearer to mid-range, then at random.
 
     The first `_QUIET` of them are as symmetric as the robot is.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     model = footing.model
     lower, upper = joint_ranges(model)
     moving = footing.upper_columns

@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.stance.collision import joint_ranges
-from steelyard.stance.support import inside_margin, load_sharing, support_polygon, zero_moment_points
+from steelyard.stance.support import inside_margin, zero_moment_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ class Feasibility:
     @cached_property
     def balance_polygon(self) -> FloatArray:
         """The polygon within which the zero-moment point is planned, shape (n, 2), m."""
-        polygon = support_polygon(self.footing)
+        polygon = self.footing.support_polygon
         middle = polygon.mean(axis=0)
         return np.asarray(middle + self.shares.balance * (polygon - middle))
 
@@ -164,7 +164,7 @@ class Feasibility:
 def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gives the joint torques and the ground's total wrench that a motion of the footing's model asks for.
 
-    The feet share the ground's wrench as `load_sharing` has it.
+    The feet share the ground's wrench as `Footing.load_sharing` has it.
 
     Args:
         footing: The robot on its feet.
@@ -184,7 +184,7 @@ def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArr
     moment = root.rotation @ efforts[3:6] + np.cross(root.translation, force)
     total = np.concatenate([force, moment])
     torques = np.array(efforts[6:])
-    for foot, share in zip(footing.feet, load_sharing(footing) @ total, strict=True):
+    for foot, share in zip(footing.feet, footing.load_sharing @ total, strict=True):
         pin.updateFramePlacement(built, data, foot.frame)
         jacobian = pin.getFrameJacobian(built, data, foot.frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
         torques -= (jacobian.T @ share)[6:]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
+from scipy.spatial import ConvexHull
 
 from steelyard.exceptions import StanceError
 from steelyard.model.names import in_words
+from steelyard.stance.support import share_load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Sole
+
+LIMIT_MARGIN = 0.03
+"""How far (rad or m) from its limits a joint of the legs is kept."""
+
+LEAST_WIDTH = 0.01
+"""Width (m) that a sole has at least."""
+
+_STEEPEST = np.cos(np.pi / 4.0)
 
 FLATNESS = 2e-3
 """How far (m) a corner may be from the plane of its sole: Romeo's moulded soles, given as flat, are within it."""
@@ -95,6 +105,25 @@ class Footing:
         return np.array([self.model.joints.index(joint) for joint in self.upper_joints], dtype=np.int64)
 
     @cached_property
+    def leg_limits(self) -> tuple[FloatArray, FloatArray]:
+        """Least and greatest positions that inverse kinematics lets the leg joints take, shape (n_legs,) each."""
+        joints = [self.model.joint(name) for name in self.leg_joints]
+        middle = np.array([0.5 * (joint.lower + joint.upper) if np.isfinite(joint.lower) else 0.0 for joint in joints])
+        lower = np.array([joint.lower + LIMIT_MARGIN for joint in joints])
+        upper = np.array([joint.upper - LIMIT_MARGIN for joint in joints])
+        return np.minimum(lower, middle), np.maximum(upper, middle)
+
+    @cached_property
+    def support_polygon(self) -> FloatArray:
+        """Corners of the support polygon on the ground, counter-clockwise, shape (n, 2), m."""
+        return np.asarray(self.ground_corners[ConvexHull(self.ground_corners).vertices])
+
+    @cached_property
+    def load_sharing(self) -> FloatArray:
+        """The map from the ground's total wrench to each foot's, shape (n_feet, 6, 6); see `share_load`."""
+        return share_load(self)
+
+    @cached_property
     def ground_corners(self) -> FloatArray:
         """The corners of all soles on the ground, shape (n, 2), m."""
         return np.concatenate(
@@ -136,11 +165,12 @@ def plant_feet(model: Model) -> Footing:
             names=balls,
         )
     built = model.pinocchio.copy()
+    # Rotors belong to the servos, which know them.
+    built.armature[:] = 0.0
     neutral = resting_posture(model)
     data = built.createData()
     pin.framesForwardKinematics(built, data, neutral)
     feet: list[Foot] = []
-    lowest = np.inf
     for sole in model.setup.soles:
         frame = model.frame(sole.frame)
         if any(foot.body == frame.body for foot in feet):
@@ -163,7 +193,6 @@ def plant_feet(model: Model) -> Footing:
             False,
         )
         stand = of_body * placement
-        lowest = min(lowest, float(stand.translation[2]))
         flat = (corners - placement.translation) @ placement.rotation
         flat[:, 2] = 0.0
         feet.append(Foot(sole, frame.body, placement, flat, int(number), _upright(stand)))
@@ -183,8 +212,18 @@ def resting_posture(model: Model) -> FloatArray:
 def _sole_frame(sole: Sole, corners: FloatArray, of_body: pin.SE3) -> pin.SE3:
     """Gives the sole's own frame in its body."""
     middle = corners.mean(axis=0)
+    if len(corners) < 3 or np.linalg.svd(corners - middle)[1][1] < LEAST_WIDTH:
+        raise StanceError(
+            f"the sole {sole.name!r} has no area to stand on; give at least three corners that are not on one line",
+            names=[sole.name],
+        )
     _, _, axes = np.linalg.svd(corners - middle)
     normal = axes[2] if (of_body.rotation @ axes[2])[2] >= 0.0 else -axes[2]
+    if (of_body.rotation @ normal)[2] < _STEEPEST:
+        raise StanceError(
+            f"the sole {sole.name!r} is not level when all joints are at zero; check the frame of its corners",
+            names=[sole.name],
+        )
     bump = float(np.max(np.abs((corners - middle) @ normal)))
     if bump > FLATNESS:
         raise StanceError(

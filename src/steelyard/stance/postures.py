@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +14,6 @@ from steelyard.exceptions import StanceError
 if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
-
-LIMIT_MARGIN = 0.03
-"""How far (rad or m) from its limits a joint of the legs is kept."""
 
 _FLAT = 2e-3
 _TOLERANCE = 1e-8
@@ -63,16 +59,18 @@ class Posture:
         """Whether the feet are where they should be."""
         return self.foot_error < 1e-6
 
-    def fulfils(self, tolerance: float = 1e-6) -> bool:
-        """Tells whether the feet stand and the wish came true."""
-        return self.stands and self.wish_error < tolerance
+    @property
+    def fulfils(self) -> bool:
+        """Whether the feet stand and the wish came true."""
+        return self.stands and self.wish_error < 1e-6
 
 
 def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
     """Gives the posture that keeps the soles on their stands and comes nearest to a wish.
 
     Newton's method in two levels: the soles' placements come first, exactly; centre of mass, height and tilt of the
-    root take what freedom is left. A leg joint that runs against its limit, less `LIMIT_MARGIN`, is held there.
+    root take what freedom is left. A leg joint that runs against its limit, less a margin, is held
+    there for good: now and then a wish is refused that smaller steps would reach.
 
     Args:
         footing: The feet.
@@ -81,7 +79,7 @@ def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
     """
     built, data = footing.pinocchio, footing.data
     legs = 7 + footing.leg_columns
-    lower, upper = leg_limits(footing)
+    lower, upper = footing.leg_limits
     q = np.array(guess, dtype=np.float64)
     q[7 + footing.upper_columns] = wish.upper
     q[legs] = np.clip(q[legs], lower, upper)
@@ -124,42 +122,39 @@ def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
     return Posture(q, foot_error, wish_error)
 
 
-def wish_of_posture(footing: Footing, positions: FloatArray) -> Wish:
-    """Gives the wish that a posture fulfils.
+def stand_on_soles(footing: Footing, positions: FloatArray) -> FloatArray:
+    """Gives the configuration of a posture whose soles are on their stands, shape (position_size,).
 
     Args:
-        footing: The feet.
+        footing: The feet; the first stands exactly where it should.
         positions: Of all joints, shape (n_joints,).
 
     Raises:
-        StanceError: Its soles are not flat on one floor, each where it stands.
+        StanceError: Another sole is off its stand by more than 2 mm or 2 mrad.
     """
     built, data = footing.pinocchio, footing.data
     q = np.array(footing.model.neutral)
     q[7:] = positions
     pin.framesForwardKinematics(built, data, q)
     base = footing.feet[0].stand * data.oMf[footing.feet[0].frame].inverse()
-    for foot in footing.feet:
+    for foot in footing.feet[1:]:
         off = np.abs(pin.log6(foot.stand.actInv(base * data.oMf[foot.frame])).vector)
         if np.max(off) > _FLAT:
             raise StanceError(
-                f"the posture does not keep the sole {foot.sole.name!r} where it stands: it would be off by "
-                f"{1e3 * np.max(off[:3]):.1f} mm and {np.rad2deg(np.max(off[3:])):.2f}°",
+                f"the sole {foot.sole.name!r} would be {1e3 * np.max(off[:3]):.1f} mm and "
+                f"{np.rad2deg(np.max(off[3:])):.2f}° off its stand, with {footing.feet[0].sole.name!r} on its own",
                 names=[foot.sole.name],
             )
     q[:7] = pin.SE3ToXYZQUAT(base)
-    com = np.array(pin.centerOfMass(built, data, q))
-    return Wish(q[7 + footing.upper_columns], com[:2], float(q[2]), pin.log3(base.rotation))
+    return q
 
 
-@lru_cache(maxsize=64)
-def leg_limits(footing: Footing) -> tuple[FloatArray, FloatArray]:
-    """Gives the least and greatest positions that inverse kinematics lets the leg joints take, rad."""
-    joints = [footing.model.joint(name) for name in footing.leg_joints]
-    middle = np.array([0.5 * (joint.lower + joint.upper) if np.isfinite(joint.lower) else 0.0 for joint in joints])
-    lower = np.array([joint.lower + LIMIT_MARGIN for joint in joints])
-    upper = np.array([joint.upper - LIMIT_MARGIN for joint in joints])
-    return np.minimum(lower, middle), np.maximum(upper, middle)
+def wish_of_posture(footing: Footing, positions: FloatArray) -> Wish:
+    """Gives the wish that a posture fulfils; see `stand_on_soles`."""
+    q = stand_on_soles(footing, positions)
+    com = np.array(pin.centerOfMass(footing.pinocchio, footing.data, q))
+    tilt = pin.log3(pin.Quaternion(q[3:7]).matrix())
+    return Wish(q[7 + footing.upper_columns], com[:2], float(q[2]), tilt)
 
 
 def _two_level_step(rows: FloatArray, errors: FloatArray, first: int, held: np.ndarray) -> FloatArray:

@@ -13,8 +13,7 @@ from steelyard.exceptions import StanceError
 from steelyard.stance.collision import find_clearances
 from steelyard.stance.feasibility import Feasibility, Shares, planned_positions
 from steelyard.stance.footing import plant_feet, resting_posture
-from steelyard.stance.postures import Wish, leg_limits, solve_posture
-from steelyard.stance.support import support_polygon
+from steelyard.stance.postures import Wish, solve_posture
 
 if TYPE_CHECKING:
     from steelyard.model import Model
@@ -50,21 +49,20 @@ class Standing:
 
 
 @lru_cache(maxsize=16)
-def stand_up(model: Model, shares: Shares | None = None) -> Standing:
-    """Stands a model on its soles.
+def stand_up(model: Model) -> Standing:
+    """Stands a model on its soles. What comes back has workspaces of its own: use it in one thread at a time.
 
     Args:
         model: The model.
-        shares: How much of its limits may be used.
 
     Raises:
         StanceError: The model has no soles, or found no posture in which it can stand; the message says what is in the
             way.
     """
-    shares = shares or Shares()
+    shares = Shares()
     footing = plant_feet(model)
     straight, guess = _straight(footing)
-    com = _home_com(footing, guess)
+    com = _home_com(footing)
     upper = 7 + footing.upper_columns
     # Arms hang at the end of their range on many robots; ready, they are a little away from it.
     lowest, highest = planned_positions(model, shares)
@@ -73,7 +71,7 @@ def stand_up(model: Model, shares: Shares | None = None) -> Standing:
     for step in _SHARES_OF_HEIGHT:
         wish = Wish(guess[upper], com, (BENT + step) * straight, np.zeros(3))
         posture = solve_posture(footing, wish, guess)
-        if not posture.fulfils():
+        if not posture.fulfils:
             reasons.append("the legs cannot bend so far with the soles flat")
             continue
         clearances = find_clearances(footing, posture.q)
@@ -81,7 +79,7 @@ def stand_up(model: Model, shares: Shares | None = None) -> Standing:
         posture = solve_posture(footing, wish, posture.q)
         feasibility = Feasibility(footing, clearances, shares)
         objection = feasibility.objection_to_posture(posture.q)
-        if posture.fulfils() and objection is None:
+        if posture.fulfils and objection is None:
             heights = _heights(feasibility, wish, posture.q, straight)
             return Standing(footing, feasibility, posture.q, wish, heights, _reach(feasibility, com))
         reasons.append("the legs cannot carry the arms so" if objection is None else objection.reason)
@@ -94,7 +92,7 @@ def _straight(footing: Footing) -> tuple[float, FloatArray]:
     data = footing.data
     pin.framesForwardKinematics(footing.pinocchio, data, guess)
     height = -min(float(data.oMf[foot.frame].translation[2]) for foot in footing.feet)
-    lower, upper = leg_limits(footing)
+    lower, upper = footing.leg_limits
     legs = 7 + footing.leg_columns
     middle = np.clip(0.5 * (lower + upper), -np.pi, np.pi)
     # A knee bends to one side only: towards the middle of its range. From a straight leg Newton could not tell.
@@ -103,11 +101,11 @@ def _straight(footing: Footing) -> tuple[float, FloatArray]:
     return height, guess
 
 
-def _home_com(footing: Footing, guess: FloatArray) -> FloatArray:
+def _home_com(footing: Footing) -> FloatArray:
     """Gives where the centre of mass rests: between the feet, and lengthwise where the robot carries it by itself."""
     data = footing.data
     own = pin.centerOfMass(footing.pinocchio, data, np.concatenate([[0.0, 0.0], resting_posture(footing.model)[2:]]))
-    polygon = support_polygon(footing)
+    polygon = footing.support_polygon
     lengthwise = polygon @ footing.forward
     middle, half = 0.5 * (lengthwise.max() + lengthwise.min()), 0.5 * np.ptp(lengthwise)
     along = float(np.clip(own[:2] @ footing.forward, middle - 0.25 * half, middle + 0.25 * half))
@@ -123,7 +121,7 @@ def _heights(feasibility: Feasibility, wish: Wish, home: FloatArray, straight: f
         while True:
             height = reached + direction * 0.005 * straight
             posture = solve_posture(feasibility.footing, Wish(wish.upper, wish.com, height, wish.tilt), q)
-            if not posture.fulfils() or feasibility.objection_to_posture(posture.q) or abs(height - wish.height) > 0.3:
+            if not posture.fulfils or feasibility.objection_to_posture(posture.q) or abs(height - wish.height) > 0.3:
                 break
             reached, q = height, posture.q
         found.append(reached)

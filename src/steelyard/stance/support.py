@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial import ConvexHull
 
 if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
-
-
-@lru_cache(maxsize=64)
-def support_polygon(footing: Footing) -> FloatArray:
-    """Gives the corners of the support polygon on the ground, counter-clockwise, shape (n, 2), m."""
-    corners = footing.ground_corners
-    return np.asarray(corners[ConvexHull(corners).vertices])
 
 
 def inside_margin(polygon: FloatArray, points: Any) -> FloatArray:
@@ -50,8 +41,7 @@ def zero_moment_points(wrenches: Any) -> FloatArray:
     return np.stack([-wrench[..., 4] / force, wrench[..., 3] / force], axis=-1)
 
 
-@lru_cache(maxsize=64)
-def load_sharing(footing: Footing) -> FloatArray:
+def share_load(footing: Footing) -> FloatArray:
     """Gives the map from the ground's total wrench to each foot's, shape (n_feet, 6, 6).
 
     The total is about the world's origin, each foot's about the middle of its stand, all in world axes. Of all ways to

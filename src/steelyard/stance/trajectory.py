@@ -7,18 +7,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pinocchio as pin
 from scipy.interpolate import make_interp_spline
 
 from steelyard.exceptions import StanceError
 from steelyard.model.names import did_you_mean, in_words
 from steelyard.motion.kinematics import cross, quaternion_rotations
+from steelyard.stance.postures import stand_on_soles
 
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline
 
     from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
+
+
+_LIMIT_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,8 @@ class Trajectory:
     holds: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
+        if not all(isinstance(joint, str) for joint in _as_tuple(self.joints)):
+            raise StanceError(f"the joints of trajectory {self.name!r} are {self.joints!r}; give names")
         time, positions = (_as_numbers(getattr(self, name), name, self.name) for name in ("time", "positions"))
         object.__setattr__(self, "time", time)
         object.__setattr__(self, "positions", positions)
@@ -47,13 +52,13 @@ class Trajectory:
         repeated = sorted({joint for joint in self.joints if self.joints.count(joint) > 1})
         if repeated:
             raise StanceError(f"the trajectory {self.name!r} names the joint {repeated[0]!r} twice", names=repeated)
-        if positions.shape != (len(time), len(self.joints)):
+        if time.ndim != 1 or positions.shape != (len(time), len(self.joints)):
             raise StanceError(
-                f"the trajectory {self.name!r} has positions of shape {positions.shape}; {len(time)} times and "
-                f"{len(self.joints)} joints need {(len(time), len(self.joints))}"
+                f"the trajectory {self.name!r} has times of shape {time.shape} and positions of shape "
+                f"{positions.shape}; n times and {len(self.joints)} joints need (n,) and (n, {len(self.joints)})"
             )
         steps = np.diff(time)
-        if time.ndim != 1 or len(time) < 6 or not np.all(steps > 0.0):
+        if len(time) < 6 or not np.all(steps > 0.0):
             raise StanceError(f"the trajectory {self.name!r} has no duration: it needs at least six increasing times")
         if not np.allclose(steps, steps[0], rtol=1e-6, atol=0.0) or abs(time[0]) > 1e-12:
             raise StanceError(f"the times of trajectory {self.name!r} must start at zero and be evenly spaced")
@@ -70,11 +75,18 @@ class Trajectory:
         return make_interp_spline(self.time, self.positions, k=5, bc_type=(still, still))
 
 
+def _as_tuple(values: Any) -> tuple[Any, ...]:
+    return tuple(values) if isinstance(values, list | tuple) else (None,)
+
+
 def _as_numbers(values: Any, what: str, name: str) -> FloatArray:
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise StanceError(f"the {what} of trajectory {name!r} are not numbers") from error
+        array = np.array(values)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iuf":
+        raise StanceError(f"the {what} of trajectory {name!r} are not real numbers")
+    array = array.astype(np.float64)
     if not np.all(np.isfinite(array)):
         raise StanceError(f"the {what} of trajectory {name!r} are not all finite")
     array.setflags(write=False)
@@ -99,10 +111,10 @@ class Course:
 
 
 def check_trajectory(footing: Footing, trajectory: Trajectory) -> None:
-    """Checks that a trajectory is one for this robot.
+    """Checks that a trajectory moves the joints of this robot, and no others.
 
     Raises:
-        StanceError: It lacks a joint, has one too many, goes beyond a limit, or turns the soles against each other.
+        StanceError: It lacks a joint, or has one too many.
     """
     model = footing.model
     unknown = [joint for joint in trajectory.joints if joint not in model.joints]
@@ -118,38 +130,29 @@ def check_trajectory(footing: Footing, trajectory: Trajectory) -> None:
             f"the trajectory {trajectory.name!r} does not say where the joint {in_words(missing)} of {model.name} goes",
             names=missing,
         )
-    for column, name in enumerate(trajectory.joints):
-        joint, positions = model.joint(name), trajectory.positions[:, column]
-        beyond = np.maximum(joint.lower - positions, positions - joint.upper)
-        worst = int(np.argmax(beyond))
-        if beyond[worst] > 1e-6:
-            raise StanceError(
-                f"the trajectory {trajectory.name!r} takes {name!r} to {positions[worst]:.3f} at "
-                f"t = {trajectory.time[worst]:.2f} s; its limits are {joint.lower:.3f} and {joint.upper:.3f}",
-                names=[name],
-            )
 
 
-def trace_course(footing: Footing, trajectory: Trajectory, rate: float, *, flat: float = 2e-3) -> Course:
+def trace_course(footing: Footing, trajectory: Trajectory, rate: float) -> Course:
     """Gives the course of a trajectory, sampled `rate` times a second, the base where the feet ask for it.
 
     Args:
         footing: The feet; the first stands exactly where it should.
         trajectory: The trajectory.
         rate: Samples a second.
-        flat: How far (m) a corner of another sole may be from the ground.
 
     Raises:
-        StanceError: See `check_trajectory`; also where a sole leaves the ground.
+        StanceError: See `check_trajectory`; also where a joint goes beyond its limits, at or between the trajectory's
+            times, or a sole leaves its stand.
     """
     check_trajectory(footing, trajectory)
     columns = [trajectory.joints.index(joint) for joint in footing.model.joints]
-    bases = _base_poses(footing, trajectory, columns, flat)
+    bases = _base_poses(footing, trajectory, columns)
     still = [(1, np.zeros(7)), (2, np.zeros(7))]
     base = make_interp_spline(trajectory.time, bases, k=5, bc_type=(still, still))
     time = np.arange(round(trajectory.duration * rate) + 1) / rate
     inside = np.minimum(time, trajectory.duration)
     joints = [trajectory.spline(inside, order)[:, columns] for order in range(3)]
+    _check_limits(footing, trajectory, inside, joints[0])
     pose, rate_of, change_of = (base(inside, order) for order in range(3))
     quaternion, turning, turning_change = _unit_quaternions(pose[:, 3:], rate_of[:, 3:], change_of[:, 3:])
     spin = 2.0 * _imaginary_product(quaternion, turning)
@@ -164,31 +167,44 @@ def trace_course(footing: Footing, trajectory: Trajectory, rate: float, *, flat:
     return Course(time, q, v, a)
 
 
-def _base_poses(footing: Footing, trajectory: Trajectory, columns: list[int], flat: float) -> FloatArray:
+def _check_limits(footing: Footing, trajectory: Trajectory, time: FloatArray, positions: FloatArray) -> None:
+    for column, name in enumerate(footing.model.joints):
+        joint = footing.model.joint(name)
+        beyond = np.maximum(joint.lower - positions[:, column], positions[:, column] - joint.upper)
+        worst = int(np.argmax(beyond))
+        if beyond[worst] > _LIMIT_TOLERANCE:
+            raise StanceError(
+                f"the trajectory {trajectory.name!r} takes {name!r} to {positions[worst, column]:.3f} at "
+                f"t = {time[worst]:.2f} s; its limits are {joint.lower:.3f} and {joint.upper:.3f}",
+                names=[name],
+            )
+
+
+def _base_poses(footing: Footing, trajectory: Trajectory, columns: list[int]) -> FloatArray:
     """Gives the base's position and quaternion at the trajectory's times, shape (n, 7)."""
-    built = footing.pinocchio
-    data = footing.data
-    q = np.array(footing.model.neutral)
-    poses = np.empty((len(trajectory.time), 7))
+    times = trajectory.time
+    poses = np.empty((len(times), 7))
     for row, positions in enumerate(trajectory.positions[:, columns]):
-        q[7:] = positions
-        pin.framesForwardKinematics(built, data, q)
-        first = footing.feet[0]
-        base = first.stand * data.oMf[first.frame].inverse()
-        for foot in footing.feet[1:]:
-            place = base * data.oMf[foot.frame]
-            heights = foot.corners @ place.rotation[2] + place.translation[2]
-            worst = float(np.max(np.abs(heights)))
-            if worst > flat:
-                raise StanceError(
-                    f"the trajectory {trajectory.name!r} does not keep both soles flat: at "
-                    f"t = {trajectory.time[row]:.2f} s the sole {foot.sole.name!r} is {1e3 * worst:.1f} mm off the "
-                    f"ground of the sole {first.sole.name!r}",
-                    names=[foot.sole.name],
-                )
-        poses[row] = pin.SE3ToXYZQUAT(base)
+        try:
+            poses[row] = stand_on_soles(footing, positions)[:7]
+        except StanceError as error:
+            raise StanceError(
+                f"the trajectory {trajectory.name!r} does not keep the soles flat: at t = {times[row]:.2f} s {error}",
+                names=error.names,
+            ) from error
         if row and poses[row, 3:] @ poses[row - 1, 3:] < 0.0:
             poses[row, 3:] *= -1.0
+    # Between two times the soles are where the spline takes them: it must be told often enough to keep them flat.
+    between = trajectory.spline(0.5 * (times[1:] + times[:-1]))[:, columns]
+    for row, positions in enumerate(between):
+        try:
+            stand_on_soles(footing, positions)
+        except StanceError as error:
+            raise StanceError(
+                f"the trajectory {trajectory.name!r} keeps the soles flat at its times but not between "
+                f"{times[row]:.2f} s and {times[row + 1]:.2f} s; give more times ({error})",
+                names=error.names,
+            ) from error
     return poses
 
 
