@@ -114,7 +114,8 @@ class Builder:
         beyond = np.where(upwards, self.seen_low + far, self.seen_high - far)
         goal = np.where(short, np.clip(beyond, self.low, self.high), drawn)
         across = self.upper_count
-        goal[across] = -np.copysign(goal[across], self.points[-1][across])
+        side = self.low if self.points[-1][across] > 0.0 else self.high
+        goal[across] = self.generator.uniform(0.5, 1.0) * side[across]
         return goal
 
     def wish(self, point: FloatArray) -> Wish:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from steelyard.stance.trajectory import Trajectory
 
 STYLES = {
-    "sway": Style(tempo=0.6, sway=(0.9, 0.8), squat=0.8, tilt=0.12),
+    "sway": Style(tempo=0.6, sway=(0.75, 0.7), squat=0.8, tilt=0.12),
     "reach": Style(tempo=0.8, upper=1.0),
-    "dance": Style(tempo=0.8, upper=1.0, sway=(0.8, 0.6), squat=0.6, tilt=0.1),
-    "postures": Style(tempo=0.7, stay=6, upper=0.9, sway=(0.9, 0.9), squat=0.8, tilt=0.12),
-    "limp": Style(tempo=1.25, sway=(0.9, 0.9), squat=0.95, tilt=0.3),
+    "dance": Style(tempo=0.8, upper=1.0, sway=(0.75, 0.6), squat=0.6, tilt=0.1),
+    "postures": Style(tempo=0.7, stay=6, upper=0.9, sway=(0.8, 0.8), squat=0.8, tilt=0.12),
+    "limp": Style(tempo=1.25, sway=(0.8, 0.8), squat=0.95, tilt=0.3),
 }
 """What each motion is made of: `sway` shifts weight and squats, `reach` moves the upper body, `dance` all of it,
 `postures` goes from one static posture to the next and holds it, `limp` takes the legs slowly through many poses."""

@@ -36,7 +36,7 @@ class Shares:
     position: float = 0.92
     velocity: float = 0.8
     torque: float = 0.7
-    balance: float = 0.7
+    balance: float = 0.6
 
 
 def planned_positions(model: Model, shares: Shares) -> tuple[FloatArray, FloatArray]:
