@@ -6,6 +6,7 @@ how much it moves; speed on one core; what each sensor does to the residual of t
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -112,17 +113,20 @@ def measure_motion(trial: Trial, row: Row) -> None:
     row.base_equation = float(np.max(np.abs(error).max(axis=1) / np.linalg.norm(wrench, axis=1)))
 
 
-def play_everything(study: Study) -> None:
-    """Plays every robot, motion and seed, on all cores."""
-    shutil.rmtree(PICTURES, ignore_errors=True)
-    PICTURES.mkdir(parents=True)
-    jobs = [(robot, motion, seed) for robot in ROBOTS for motion in MOTIONS for seed in SEEDS]
+def play_trials(jobs: list[tuple[str, str, int]]) -> list[Row]:
+    """Plays trials on all cores."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for number, answer in enumerate(pool.map(try_one, *zip(*jobs, strict=True)), start=1):
             rows.append(Row(**answer))
             if sys.stderr.isatty():
                 print(f"\r{number} of {len(jobs)} trials", end="", file=sys.stderr)
+    return rows
+
+
+def judge_trials(study: Study, rows: list[Row]) -> None:
+    """Puts the trials of all robots, motions and seeds into figures."""
     study.raw["trials"] = [asdict(row) for row in rows]
     show_trials(rows)
     for row in rows:
@@ -151,6 +155,10 @@ def play_everything(study: Study) -> None:
         Figure("joint limits reached", sum(row.limits for row in stood)),
         Figure("torque limits reached", sum(row.torque_limits for row in stood)),
     ]  # fmt: skip
+    sheets = sorted(PICTURES.glob("*.png"))
+    study.figures.append(
+        Figure("contact sheets", len(sheets), len(ROBOTS) * len(MOTIONS), note=f"in {PICTURES.relative_to(Path.cwd())}")
+    )
 
 
 def show_trials(rows: list[Row]) -> None:
@@ -263,15 +271,34 @@ def noise_table(study: Study) -> None:
     ]  # fmt: skip
 
 
+def play_again(study: Study, robot: str, motion: str) -> None:
+    """Plays the trials of one robot and motion again, and puts them into the stored results in place of the old ones."""
+    stored = json.loads((RESULTS / "laboratory.json").read_text(encoding="utf-8"))
+    rows = [Row(**row) for row in stored["raw"]["trials"] if (row["robot"], row["motion"]) != (robot, motion)]
+    rows += play_trials([(robot, motion, seed) for seed in SEEDS])
+    rows.sort(key=lambda row: (ROBOTS.index(row.robot), MOTIONS.index(row.motion), row.seed))
+    study.raw.update(stored["raw"])
+    study.raw["played_again"] = [*stored["raw"].get("played_again", []), [robot, motion, stored["commit"]]]
+    fields = ("what", "value", "bar", "at_least", "aim", "note")
+    study.figures += [
+        Figure(**{name: figure[name] for name in fields})
+        for figure in stored["figures"]
+        if figure["what"].startswith("g1: ")
+    ]
+    judge_trials(study, rows)
+
+
 def main() -> int:
-    """Runs the study."""
+    """Runs the study; ``--again ROBOT MOTION`` plays only those trials again and keeps the rest of the stored results."""
     study = Study("laboratory", {"first true robot": min(SEEDS), "last true robot": max(SEEDS)})
+    if sys.argv[1:2] == ["--again"]:
+        play_again(study, *sys.argv[2:4])
+        return study.finish()
     measure_speed(study)
     noise_table(study)
-    play_everything(study)
-    sheets = sorted(PICTURES.glob("*.png"))
-    study.figures.append(
-        Figure("contact sheets", len(sheets), len(ROBOTS) * len(MOTIONS), note=f"in {PICTURES.relative_to(Path.cwd())}")
+    shutil.rmtree(PICTURES, ignore_errors=True)
+    judge_trials(
+        study, play_trials([(robot, motion, seed) for robot in ROBOTS for motion in MOTIONS for seed in SEEDS])
     )
     return study.finish()
 

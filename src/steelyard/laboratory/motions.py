@@ -44,7 +44,7 @@ PLANNING = threading.RLock()
 """Held by whoever plans: robots that stand share their workspaces."""
 
 LEAST_COVERAGE = 0.4
-"""Share of its range through which each upper joint goes in a `reach` or `dance` of 20 s or more."""
+"""Share of its range through which each upper joint goes in a `dance` of 20 s or more, or the dance is refused."""
 
 _COVERED = 0.46
 """Share that is asked of a plan; the best of a few attempts is taken."""
@@ -83,7 +83,7 @@ def _plan(model: Model, name: str, seed: int, duration: float) -> Trajectory:
         if style.upper == 0.0 or duration < _LONG_ENOUGH or _coverage(builders[-1]) >= _COVERED:
             break
     best = max(builders, key=_coverage)
-    if style.upper == 1.0 and duration >= _LONG_ENOUGH and _coverage(best) < LEAST_COVERAGE:
+    if name == "dance" and duration >= _LONG_ENOUGH and _coverage(best) < LEAST_COVERAGE:
         joint, reasons = _least_covered(best), " and ".join(reason for reason, _ in best.refusals.most_common(2))
         raise StanceError(
             f"{model.name} cannot {name}: {joint!r} came through {100.0 * _coverage(best):.0f} % of its range at most, "
