@@ -289,7 +289,7 @@ def play_again(study: Study, robot: str, motion: str) -> None:
 
 
 def main() -> int:
-    """Runs the study; ``--again ROBOT MOTION`` plays only those trials again and keeps the rest of the stored results."""
+    """Runs the study; ``--again ROBOT MOTION`` plays only those trials again and keeps the other stored results."""
     study = Study("laboratory", {"first true robot": min(SEEDS), "last true robot": max(SEEDS)})
     if sys.argv[1:2] == ["--again"]:
         play_again(study, *sys.argv[2:4])
