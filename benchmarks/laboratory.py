@@ -272,7 +272,7 @@ def noise_table(study: Study) -> None:
 
 
 def play_again(study: Study, robot: str, motion: str) -> None:
-    """Plays the trials of one robot and motion again, and puts them into the stored results in place of the old ones."""
+    """Plays the trials of one robot and motion again and puts them in place of the stored ones."""
     stored = json.loads((RESULTS / "laboratory.json").read_text(encoding="utf-8"))
     rows = [Row(**row) for row in stored["raw"]["trials"] if (row["robot"], row["motion"]) != (robot, motion)]
     rows += play_trials([(robot, motion, seed) for seed in SEEDS])

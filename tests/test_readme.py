@@ -106,7 +106,11 @@ def test_figures_of_the_laboratory_are_those_stored() -> None:
         ("falls in 100 trials", "falls", ""),
         ("tilt of a sole at worst", "tilt of a sole at worst, degrees", "°"),
         ("slip of a sole at worst", "slip of a sole at worst, mm", " mm"),
-        ("against real time", "g1: playing a planned motion, times faster than real time, all sensors, one core", "×"),
+        (
+            "against real time",
+            "g1: playing a planned motion, times faster than real time, all sensors, one core",
+            "\u00d7",
+        ),
         ("force that the true parameters leave", "g1: residual of forces in the perfect laboratory, N", " N"),
     ):
         (line,) = [line for line in README.splitlines() if row in line and line.startswith("|")]
