@@ -12,7 +12,7 @@ import numpy as np
 
 from steelyard.laboratory.world import TIME_STEP
 from steelyard.motion import Motion, motion_from_generalized
-from steelyard.motion.kinematics import body_motions, cross, quaternion_rotations
+from steelyard.motion.kinematics import FrameMotion, body_motions, cross, quaternion_rotations
 
 if TYPE_CHECKING:
     from steelyard.laboratory.world import World
@@ -58,6 +58,11 @@ class States:
         return motion_from_generalized(self.model, self.time, self.q, self.v, self.a)
 
     @cached_property
+    def known(self) -> dict[int, FrameMotion]:
+        """Motions of bodies that were asked for already, for `body_motions`; large, and cleared after sensing."""
+        return {}
+
+    @cached_property
     def rotation(self) -> FloatArray:
         """From the root's axes to the world's, shape (n, 3, 3)."""
         return quaternion_rotations(self.q[:, 3:7])
@@ -71,7 +76,7 @@ class States:
 
     def sole_placements(self, foot: Foot) -> tuple[FloatArray, FloatArray]:
         """Gives where a sole's own frame was in the world: rotations (n, 3, 3) and positions (n, 3)."""
-        sole = body_motions(self.model, self.motion, foot.body)[foot.body].moved(foot.placement)
+        sole = body_motions(self.model, self.motion, foot.body, self.known)[foot.body].moved(foot.placement)
         return self.rotation @ sole.rotation, self.q[:, :3] + np.einsum("nij,nj->ni", self.rotation, sole.position)
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import WrenchSensor
-    from steelyard.motion.kinematics import FrameMotion
     from steelyard.stance.footing import Footing
 
 
@@ -67,20 +66,20 @@ def sense(states: States, footing: Footing, planned: FloatArray) -> Signals:
     """
     model = states.model
     signals = Signals(states.time, states.q[:, 7:], planned)
-    known: dict[int, FrameMotion] = {}
     for imu in model.setup.imus:
-        felt = frame_motion(model, states.motion, imu.frame, known)
+        felt = frame_motion(model, states.motion, imu.frame, states.known)
         signals.imus[imu.name] = ImuSignals(
             felt.in_own_axes(felt.angular_velocity),
             felt.in_own_axes(felt.proper_acceleration),
             states.rotation @ felt.rotation,
         )
     for sensor in model.setup.wrench_sensors:
-        signals.wrenches[sensor.name] = _wrench(states, footing, sensor, known)
+        signals.wrenches[sensor.name] = _wrench(states, footing, sensor)
     measured = measured_torques(model)
     if measured:
         torques = link_torques(states, footing)
         signals.torques.update({joint: torques[:, model.joints.index(joint)] for joint in measured})
+    states.known.clear()
     return signals
 
 
@@ -90,7 +89,7 @@ def measured_torques(model: Model) -> list[str]:
     return [joint for joint in model.joints if any(match_pattern(pattern, [joint]) for pattern in patterns)]
 
 
-def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[int, FrameMotion]) -> FloatArray:
+def _wrench(states: States, footing: Footing, sensor: WrenchSensor) -> FloatArray:
     """Gives what a six-axis sensor feels: the floor below its soles, less what the links between ask for."""
     model, frame = states.model, states.model.frame(sensor.frame)
     below = np.flatnonzero(subtree_mask(model)[frame.body])
@@ -101,7 +100,7 @@ def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[
             total += states.feet_in_root[:, number]
     if sensor.at == "joint":
         total -= part_wrench(model, states.motion, below.tolist())
-    place = frame_motion(model, states.motion, sensor.frame, known)
+    place = frame_motion(model, states.motion, sensor.frame, states.known)
     force = total[:, :3]
     moment = total[:, 3:] - cross(place.position, force)
     return np.concatenate([place.in_own_axes(force), place.in_own_axes(moment)], axis=1)
@@ -113,7 +112,7 @@ def link_torques(states: States, footing: Footing) -> FloatArray:
     torques = joint_torques(model, states.motion)
     for number, foot in enumerate(footing.feet):
         wrench = states.feet_in_root[:, number]
-        for body, at in body_motions(model, states.motion, foot.body).items():
+        for body, at in body_motions(model, states.motion, foot.body, states.known).items():
             joint = model.bodies[body].joint
             if body == 0 or joint.kind == "fixed":
                 continue
