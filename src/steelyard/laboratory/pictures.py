@@ -45,7 +45,7 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
     rows = np.linspace(0, len(states.time) - 1, count).astype(np.int64)
     try:
         renderer = mujoco.Renderer(compiled, _HEIGHT, _WIDTH)
-    except Exception as error:  # each system raises its own when it has no display
+    except (AttributeError, ImportError, RuntimeError, mujoco.FatalError) as error:  # what GLFW, EGL and OSMesa raise
         raise LaboratoryError(
             "MuJoCo found nothing to draw with; without a display, set MUJOCO_GL=egl before Python starts"
         ) from error
