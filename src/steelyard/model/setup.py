@@ -6,7 +6,6 @@ matches is checked against the model, when the two meet in `build_model`.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,6 +17,8 @@ import numpy as np
 from steelyard.exceptions import ModelError
 from steelyard.model.names import did_you_mean
 from steelyard.model.packages import as_path
+from steelyard.model.recording_map import RecordingMap, parse_recording_map
+from steelyard.model.toml_table import TomlTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,10 +33,17 @@ BaseKind = Literal["floating", "fixed"]
 
 @dataclass(frozen=True)
 class Imu:
-    """An inertial sensor: the prefix of its columns, and the frame whose axes it measures in."""
+    """An inertial sensor.
+
+    Attributes:
+        name: Prefix of its columns.
+        frame: The frame in whose axes it measures.
+        delay: Seconds by which its readings come late; taken out when a recording is read.
+    """
 
     name: str
     frame: str
+    delay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class WrenchSensor:
             above its frame, and measures what the part below exerts on the part above.
         sign: "on_robot", or "on_environment" where it measures the opposite.
         axes: The components that it measures, of `WRENCH_AXES`.
+        delay: Seconds by which its readings come late; taken out when a recording is read.
     """
 
     name: str
@@ -56,6 +65,7 @@ class WrenchSensor:
     at: Literal["ground", "joint"] = "ground"
     sign: Literal["on_robot", "on_environment"] = "on_robot"
     axes: tuple[str, ...] = WRENCH_AXES
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +116,7 @@ class Setup:
         volumes: By pattern of link, the box that holds its centre of mass: least and greatest corner in its joint
             frame, shape (2, 3), m.
         locks: By pattern of joint, the position at which it is locked.
+        recording: How recordings name things, where that is not Steelyard's way.
         contents: The file as plain tables, to be stored with results.
     """
 
@@ -119,6 +130,7 @@ class Setup:
     mirror: MirrorRule | None = None
     volumes: Mapping[str, FloatArray] = field(default_factory=dict)
     locks: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
+    recording: RecordingMap = field(default_factory=RecordingMap)
     contents: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -159,7 +171,7 @@ def read_setup(source: str | Path) -> Setup:
 
 def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
     """Gives the setup that the tables of a TOML file describe; see `read_setup`."""
-    top = _Table(contents, "the setup", path)
+    top = TomlTable(contents, "the setup", path)
     model = top.table("model")
     file = model.text("file", None)
     base = model.choice("base", ("floating", "fixed"), None)
@@ -188,19 +200,20 @@ def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
         mirror=_mirror(top.table("mirror")) if "mirror" in contents else None,
         volumes={key: volumes.box(key) for key in volumes},
         locks={key: locks.position(key) for key in locks},
+        recording=parse_recording_map(top.table("recording")),
         contents=contents,
     )
     top.finish()
     return setup
 
 
-def _imu(table: _Table) -> Imu:
-    imu = Imu(table.text("name"), table.text("frame"))
+def _imu(table: TomlTable) -> Imu:
+    imu = Imu(table.text("name"), table.text("frame"), table.number("delay", 0.0))
     table.finish()
     return imu
 
 
-def _wrench_sensor(table: _Table) -> WrenchSensor:
+def _wrench_sensor(table: TomlTable) -> WrenchSensor:
     axes = tuple(cast("str", table.text("axes", " ".join(WRENCH_AXES))).split())
     unknown = [axis for axis in axes if axis not in WRENCH_AXES]
     if unknown or not axes or len(set(axes)) < len(axes):
@@ -213,12 +226,13 @@ def _wrench_sensor(table: _Table) -> WrenchSensor:
             "Literal['on_robot', 'on_environment']", table.choice("sign", ("on_robot", "on_environment"), "on_robot")
         ),
         axes=tuple(axis for axis in WRENCH_AXES if axis in axes),
+        delay=table.number("delay", 0.0),
     )
     table.finish()
     return sensor
 
 
-def _sole(table: _Table, sensors: Sequence[str]) -> Sole:
+def _sole(table: TomlTable, sensors: Sequence[str]) -> Sole:
     vertices = table.points("vertices")
     if len(vertices) < 3 or np.linalg.matrix_rank(vertices - vertices.mean(axis=0), tol=1e-6) < 2:
         raise table.error("'vertices' must be at least three corners that are not on one line")
@@ -232,128 +246,10 @@ def _sole(table: _Table, sensors: Sequence[str]) -> Sole:
     return sole
 
 
-def _mirror(table: _Table) -> MirrorRule:
+def _mirror(table: TomlTable) -> MirrorRule:
     plane = cast("Literal['xy', 'xz', 'yz']", table.choice("plane", ("xy", "xz", "yz"), "xz"))
     pairs = table.pairs("pairs")
     posture = table.table("posture")
     rule = MirrorRule(plane, pairs, {key: posture.number(key) for key in posture})
     table.finish()
     return rule
-
-
-class _Table:
-    """A TOML table that knows its place, gives typed values, and complains about keys that nobody asked for."""
-
-    def __init__(self, contents: Any, where: str, path: Path | None) -> None:
-        self.where = where
-        self.path = path
-        if not isinstance(contents, dict):
-            raise self.error(f"must be a table, not {contents!r}")
-        self.contents = contents
-        self.asked: list[str] = []
-
-    def error(self, message: str, *names: str) -> ModelError:
-        return ModelError(f"in {self.where}: {message}", path=self.path, names=names)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.contents)
-
-    def finish(self) -> None:
-        for key in self.contents:
-            if key not in self.asked:
-                raise self.error(f"unknown key {key!r}{did_you_mean(key, self.asked)}", key)
-
-    def table(self, key: str) -> _Table:
-        self.asked.append(key)
-        outer = self.where.strip("[]") + "." if self.where.startswith("[") else ""
-        return _Table(self.contents.get(key, {}), f"[{outer}{key}]", self.path)
-
-    def tables(self, key: str) -> list[_Table]:
-        self.asked.append(key)
-        entries = self.contents.get(key, [])
-        if not isinstance(entries, list):
-            raise self.error(f"write [[{key}]] with two brackets: there may be several", key)
-        return [_Table(entry, f"[[{key}]] number {number}", self.path) for number, entry in enumerate(entries, start=1)]
-
-    def value(self, key: str, usual: Any, what: str) -> Any:
-        self.asked.append(key)
-        if key in self.contents:
-            return self.contents[key]
-        if usual is ...:
-            near = [given for given in self.contents if given not in self.asked and did_you_mean(key, [given])]
-            raise self.error(
-                f"{key!r} is missing; write {what}" + "".join(f" (you wrote {x!r})" for x in near[:1]), key
-            )
-        return usual
-
-    def text(self, key: str, usual: Any = ...) -> Any:
-        value = self.value(key, usual, "a text")
-        if value is not usual and (not isinstance(value, str) or not value):
-            raise self.error(f"{key!r} is {value!r}; write a text", key)
-        return value
-
-    def texts(self, key: str, usual: Sequence[str]) -> tuple[str, ...]:
-        value = self.value(key, usual, "a list of names")
-        if value == "all":
-            return ("*",)
-        if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
-            raise self.error(f'{key!r} is {value!r}; write a list of names, or "all"', key)
-        return tuple(value)
-
-    def choice(self, key: str, choices: Sequence[str], usual: str | None) -> str | None:
-        value = self.value(key, usual, " or ".join(choices))
-        if value is not None and value not in choices:
-            raise self.error(f"{key!r} is {value!r}; write {' or '.join(map(repr, choices))}", key)
-        return cast("str | None", value)
-
-    def number(self, key: str) -> float:
-        value = self.value(key, ..., "a number")
-        try:
-            number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.error(f"{key!r} is {str(value)[:40]!r}; write a number", key)
-        return number
-
-    def position(self, key: str) -> float | tuple[float, ...]:
-        if isinstance(self.contents[key], list):
-            values = self.array(key, (4,), "a number, or a quaternion [x, y, z, w] for a ball joint")
-            return tuple(float(value) for value in values)
-        return self.number(key)
-
-    def array(self, key: str, shape: tuple[int, ...], what: str) -> FloatArray:
-        value = self.value(key, ..., what)
-        try:
-            as_written = np.asarray(value)
-            array = as_written.astype(np.float64) if as_written.dtype.kind in "if" else np.empty(0)
-        except (ValueError, TypeError):
-            array = np.empty(0)
-        fits = array.ndim == len(shape) and all(
-            want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
-        )
-        if not fits or not np.all(np.isfinite(array)):
-            raise self.error(f"{key!r} must be {what}", key)
-        array.setflags(write=False)
-        return array
-
-    def points(self, key: str) -> FloatArray:
-        return self.array(key, (-1, 3), "a list of points [x, y, z]")
-
-    def box(self, key: str) -> FloatArray:
-        box = self.array(key, (2, 3), "a box [[x, y, z], [x, y, z]]: least and greatest corner")
-        if not np.all(box[0] < box[1]):
-            raise self.error(f"the box of {key!r} is empty: every number of the first corner must be the smaller", key)
-        return box
-
-    def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
-        value = self.value(key, ..., 'pairs of patterns like ["left_*", "right_*"]')
-        pairs = []
-        for pair in value if isinstance(value, list) else [value]:
-            if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair)):
-                raise self.error(f'{key!r} holds {pair!r}; write pairs of patterns like ["left_*", "right_*"]', key)
-            left, right = pair
-            if left.count("*") != right.count("*"):
-                raise self.error(f"the patterns {left!r} and {right!r} must have the same number of '*'", left, right)
-            pairs.append((left, right))
-        return tuple(pairs)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,27 +12,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean
+from steelyard.model.names import did_you_mean, in_words
+from steelyard.recording.columns import CHUNK_BYTES, JoinedColumns, LazyColumns, PartOfColumns, read_rows
+from steelyard.recording.resampling import ResampledColumns, Stream, usual_period
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
+    from steelyard.inspection import Inspection
+    from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A table of measurements on one clock.
+    """A table of measurements on one clock. It may be larger than memory: its columns are then read when asked for.
 
     Attributes:
         time: Increasing seconds, shape (n,).
         values: Columns by name, each of shape (n,), SI units; not a number where there is no measurement.
         name: Where it came from.
+        epoch: The whole second since 1970 that `time` counts from; zero where the clock is another.
+        notes: What was noticed while it was read, a sentence each.
     """
 
     time: FloatArray
     values: Mapping[str, FloatArray]
     name: str = "recording"
+    epoch: int = 0
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         time = _frozen("time", self.time)
@@ -44,7 +54,15 @@ class Recording:
                 "drop repeated ones",
                 column="time",
             )
-        if not hasattr(self.values, "items"):
+        object.__setattr__(self, "time", time)
+        object.__setattr__(self, "notes", tuple(self.notes))
+        if isinstance(self.values, LazyColumns):
+            if self.values.row_count != len(time):
+                raise RecordingError(
+                    f"{self.name}: the columns have {self.values.row_count} rows, time has {len(time)}", column="time"
+                )
+            return
+        if not isinstance(self.values, Mapping):
             raise RecordingError(f"{self.name}: the values must be columns by name, not {type(self.values).__name__}")
         columns = {}
         for name, column in self.values.items():
@@ -54,7 +72,6 @@ class Recording:
                     f"{self.name}: the column {name!r} has the shape {columns[name].shape}, time has {time.shape}",
                     column=name,
                 )
-        object.__setattr__(self, "time", time)
         object.__setattr__(self, "values", MappingProxyType(columns))
 
     def __len__(self) -> int:
@@ -64,6 +81,11 @@ class Recording:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(self.values)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first row to the last."""
+        return float(self.time[-1] - self.time[0])
 
     def column(self, name: str) -> FloatArray:
         """Gives a column, shape (n,); not a number where nothing was measured.
@@ -95,8 +117,110 @@ class Recording:
                 f"{self.time[-1]:g} s",
                 column="time",
             )
-        part = slice(int(first), int(last))
-        return Recording(self.time[part], {name: values[part] for name, values in self.values.items()}, self.name)
+        return self.rows(int(first), int(last))
+
+    def rows(self, start: int, stop: int) -> Recording:
+        """Gives the rows from number `start` to before `stop`; nothing is read yet."""
+        if isinstance(self.values, LazyColumns):
+            return replace(self, time=self.time[start:stop], values=PartOfColumns(self.values, start, stop))
+        return replace(
+            self, time=self.time[start:stop], values={name: values[start:stop] for name, values in self.values.items()}
+        )
+
+    def select(self, columns: Sequence[str]) -> Recording:
+        """Gives some of the columns, in memory.
+
+        Raises:
+            RecordingError: There is no such column; the nearest name is offered.
+        """
+        for name in columns:
+            if name not in self.values:
+                self.column(name)
+        return replace(self, values=_fresh(self.values, columns, 0, len(self)))
+
+    def chunks(self, rows: int | None = None) -> Iterator[Recording]:
+        """Gives the recording piece by piece, each in memory.
+
+        Args:
+            rows: Of each piece at most; by default as many as make 16 MB.
+        """
+        size = rows if rows is not None else max(1, CHUNK_BYTES // (8 * max(1, len(self.values))))
+        if size < 1:
+            raise RecordingError(f"{self.name}: a chunk of {rows} rows holds nothing; ask for at least one")
+        for start in range(0, len(self), size):
+            stop = min(len(self), start + size)
+            yield replace(self, time=self.time[start:stop], values=_fresh(self.values, self.columns, start, stop))
+
+    def without_delays(self, delays: Mapping[str, float]) -> Recording:
+        """Gives the recording with the delays of some sensors taken out.
+
+        A reading that comes late by d belongs to the instant d before it: the sensor's columns are moved there, and put
+        on the rows by straight lines. Rows at the ends or next to gaps, for which there is no reading, are left empty.
+
+        Args:
+            delays: Seconds by which readings come late, by sensor (``"left_foot"``): the start of its columns' names.
+
+        Raises:
+            RecordingError: A sensor has no columns.
+        """
+        moved: list[Stream] = []
+        taken: set[str] = set()
+        for sensor, delay in delays.items():
+            names = [name for name in self.columns if name.startswith(f"{sensor}.") and name not in taken]
+            if not names:
+                known = dict.fromkeys(name.partition(".")[0] for name in self.columns)
+                raise RecordingError(f"{self.name} has no columns of {sensor!r}{did_you_mean(sensor, known)}")
+            if not np.isfinite(delay):
+                raise RecordingError(f"{self.name}: the delay of {sensor!r} is {delay!r}; give seconds")
+            taken.update(names)
+            if delay != 0.0:
+                moved.append(Stream(sensor, self.time - delay, _Selected(self.values, names, len(self))))
+        if not moved:
+            return self
+        late = {name for stream in moved for name in stream.columns}
+        others = [name for name in self.columns if name not in late]
+        streams = [Stream(self.name, self.time, _Selected(self.values, others, len(self))), *moved]
+        return self._with_columns(self.time, _Selected(ResampledColumns(self.time, streams), self.columns, len(self)))
+
+    def resampled(self, rate: float | None = None) -> Recording:
+        """Gives the recording on evenly spaced times, by straight lines; gaps stay empty.
+
+        Args:
+            rate: Rows a second; by default the usual one of the recording.
+
+        Raises:
+            RecordingError: The rate is not positive, or there are too few rows.
+        """
+        chosen = rate if rate is not None else 1.0 / usual_period(self.time)
+        if not (np.isfinite(chosen) and chosen > 0.0):
+            raise RecordingError(f"{self.name} cannot be resampled at {chosen!r} rows a second; give a positive rate")
+        count = int(np.floor(self.duration * chosen * (1.0 + 1e-12) + 1e-6)) + 1
+        time = self.time[0] + np.arange(count) / chosen
+        return self._with_columns(time, ResampledColumns(time, [Stream(self.name, self.time, self.values)]))
+
+    def _with_columns(self, time: FloatArray, columns: LazyColumns) -> Recording:
+        """Gives the recording with other columns, in memory where this one is."""
+        lazy = isinstance(self.values, LazyColumns)
+        values = columns if lazy else columns.read(columns.names, 0, columns.row_count)
+        return replace(self, time=time, values=values)
+
+    def write(self, path: str | Path) -> None:
+        """Writes the recording; the ending says how: .csv, .parquet, .npz, .h5, .mcap, .bag, or a folder for ROS 2.
+
+        Raises:
+            RecordingError: The ending is unknown, or the file cannot be written; what was there is then unchanged.
+        """
+        # The formats read Recordings, so that this module cannot know them while it is being imported.
+        from steelyard.recording.writing import write_recording  # noqa: PLC0415
+
+        write_recording(self, path)
+
+    def inspect(self, model: Model | None = None) -> Inspection:
+        """Gives what is good and what is wrong with the recording; see `inspect_recording`."""
+        # The room of inspection knows motion and regression, which know recordings.
+        from steelyard.inspection import inspect_recording  # noqa: PLC0415
+
+        return inspect_recording(self, model)
 
     @cached_property
     def sha256(self) -> str:
@@ -108,8 +232,67 @@ class Recording:
         return digest.hexdigest()
 
     def __repr__(self) -> str:
-        span = self.time[-1] - self.time[0]
-        return f"<Recording {self.name}: {len(self)} rows, {len(self.values)} columns, {span:.2f} s>"
+        return f"<Recording {self.name}: {len(self)} rows, {len(self.values)} columns, {self.duration:.2f} s>"
+
+
+def concatenate(recordings: Sequence[Recording], *, gap: float | None = None) -> Recording:
+    """Gives recordings one after the other as one; a column that one of them lacks is empty there.
+
+    Args:
+        recordings: In order of time.
+        gap: Seconds to leave between the end of each and the start of the next, whose own clock is then not looked at;
+            by default the clocks count, as for a recording that was split into files.
+
+    Raises:
+        RecordingError: There are none, or one begins before the last has ended.
+    """
+    if not recordings:
+        raise RecordingError("there are no recordings to put together")
+    if gap is not None and not (np.isfinite(gap) and gap > 0.0):
+        raise RecordingError(f"the gap between recordings is {gap!r}; give seconds, more than none")
+    first = recordings[0]
+    times: list[FloatArray] = []
+    for recording in recordings:
+        if gap is not None and times:
+            times.append(recording.time - recording.time[0] + times[-1][-1] + gap)
+            continue
+        time = recording.time + float(recording.epoch - first.epoch)
+        if times and time[0] <= times[-1][-1]:
+            raise RecordingError(
+                f"{recording.name} begins at {time[0]:.3f} s, before what it follows has ended at "
+                f"{times[-1][-1]:.3f} s; put them in order, or give gap= to set them one after the other",
+                column="time",
+            )
+        times.append(time)
+    joined = JoinedColumns([each.values for each in recordings], [len(each) for each in recordings])
+    lazy = any(isinstance(each.values, LazyColumns) for each in recordings)
+    return Recording(
+        np.concatenate(times),
+        joined if lazy else joined.read(joined.names, 0, joined.row_count),
+        in_words([each.name for each in recordings]),
+        first.epoch,
+        tuple(dict.fromkeys(note for each in recordings for note in each.notes)),
+    )
+
+
+class _Selected(LazyColumns):
+    """Some columns of others."""
+
+    def __init__(self, columns: Mapping[str, FloatArray], names: Sequence[str], row_count: int) -> None:
+        super().__init__(names, row_count)
+        self._columns = columns
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Gives some rows of some columns."""
+        return read_rows(self._columns, names, start, stop)
+
+
+def _fresh(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+    """Gives some rows of some columns, frozen as they are: nobody else holds them."""
+    part = read_rows(columns, tuple(names), start, stop)
+    for values in part.values():
+        values.setflags(write=False)
+    return part
 
 
 def _frozen(name: str, values: Any) -> FloatArray:

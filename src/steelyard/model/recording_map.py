@@ -1,0 +1,134 @@
+"""How a robot's recordings name things: the table ``[recording]`` of a setup file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from steelyard.model.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.model.toml_table import TomlTable
+
+STANDARD_GRAVITY = 9.80665
+"""What a kilogram weighs (N) on a scale that was calibrated in kilograms, and one g (m/s²) of an accelerometer."""
+
+UNITS = {
+    "deg": np.pi / 180.0,
+    "deg/s": np.pi / 180.0,
+    "rpm": np.pi / 30.0,
+    "g": STANDARD_GRAVITY,
+    "kg": STANDARD_GRAVITY,
+    "kg m": STANDARD_GRAVITY,
+    "kN": 1e3,
+    "N mm": 1e-3,
+    "N cm": 1e-2,
+    "lbf": 4.4482216152605,
+    "mm": 1e-3,
+    "cm": 1e-2,
+}
+"""Units that a column may be in, as multiples of the SI unit."""
+
+TIME_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class ColumnSource:
+    """Where a column comes from: ``scale * theirs + offset``, in SI units."""
+
+    name: str
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """The columns that the channels of an array hold, in order, and what they are multiplied with."""
+
+    names: tuple[str, ...]
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class RecordingMap:
+    """How recordings name things, where that is not Steelyard's way.
+
+    Attributes:
+        time: The column or array of time, if it is not found by its name.
+        time_unit: Its unit, if its name does not say it.
+        clock: Of a bag: the time that messages carry ("message"), or that of their receipt ("receive").
+        columns: By Steelyard's name, or pattern of it, where a column comes from; ``*`` is the same text in both.
+        arrays: By the name of an array of several channels, the columns that these are.
+        topics: By topic of a bag, the sensor that it belongs to, or "joints", "commands", "base" or "ignore".
+    """
+
+    time: str | None = None
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    clock: Literal["message", "receive"] | None = None
+    columns: Mapping[str, ColumnSource] = field(default_factory=dict)
+    arrays: Mapping[str, ArraySource] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_recording_map(table: TomlTable) -> RecordingMap:
+    """Gives the map that the table ``[recording]`` describes.
+
+    Raises:
+        ModelError: Something in it is wrong; the message says what and where.
+    """
+    columns, arrays, topics = (table.table(key) for key in ("columns", "arrays", "topics"))
+    recording = RecordingMap(
+        time=table.text("time", None),
+        time_unit=cast("Any", table.choice("time_unit", TIME_UNITS, None)),
+        clock=cast("Any", table.choice("clock", ("message", "receive"), None)),
+        columns={key: _column(columns, key) for key in columns},
+        arrays={key: _array(arrays, key) for key in arrays},
+        topics={key: topics.text(key) for key in topics},
+    )
+    table.finish()
+    return recording
+
+
+def _column(table: TomlTable, key: str) -> ColumnSource:
+    if isinstance(table.contents[key], str):
+        source = ColumnSource(table.text(key))
+    else:
+        inner = table.table(key)
+        source = ColumnSource(inner.text("from"), _scale(inner), inner.number("offset", 0.0))
+        inner.finish()
+    if key.count("*") != source.name.count("*"):
+        raise table.error(f"the patterns {key!r} and {source.name!r} must have the same number of '*'", key)
+    return source
+
+
+def _array(table: TomlTable, key: str) -> ArraySource:
+    if isinstance(table.contents[key], list):
+        return ArraySource(_names(table, key))
+    inner = table.table(key)
+    source = ArraySource(_names(inner, "columns"), _scale(inner))
+    inner.finish()
+    return source
+
+
+def _names(table: TomlTable, key: str) -> tuple[str, ...]:
+    names = table.texts(key, ...)  # type: ignore[arg-type]
+    repeated = [name for name in names if name and names.count(name) > 1]
+    if repeated:
+        raise table.error(f"{key!r} names {repeated[0]!r} twice; an empty text skips a channel", repeated[0])
+    return names
+
+
+def _scale(table: TomlTable) -> float:
+    unit = table.text("unit", None)
+    scale = table.number("scale", 1.0)
+    if unit is None:
+        return scale
+    if "scale" in table.contents:
+        raise table.error("write 'unit' or 'scale', not both", "scale")
+    if unit not in UNITS:
+        raise table.error(f"the unit {unit!r} is not known{did_you_mean(unit, UNITS)}; write 'scale' instead", unit)
+    return UNITS[unit]
