@@ -21,7 +21,7 @@ from steelyard.model.recording_map import RecordingMap, parse_recording_map
 from steelyard.model.toml_table import TomlTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from steelyard.model.parameters import FloatArray
 

@@ -83,9 +83,20 @@ class Motion:
 
     def between(self, start: int, stop: int) -> Motion:
         """Gives the samples from `start` to before `stop`, as views."""
-        part = slice(start, stop)
+        return self._at(slice(start, stop), self.sample_rate)
+
+    def thinned(self, step: int) -> Motion:
+        """Gives every `step`-th sample, as views."""
+        return self._at(slice(None, None, step), self.sample_rate / step)
+
+    def where(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Motion:
+        """Gives the samples that a mask of shape (n,) chooses."""
+        return self._at(chosen, self.sample_rate)
+
+    def _at(self, part: Any, sample_rate: float) -> Motion:
         return replace(
             self,
+            sample_rate=sample_rate,
             time=self.time[part],
             q=self.q[part],
             v=self.v[part],

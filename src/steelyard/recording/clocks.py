@@ -59,8 +59,8 @@ def read_clock(stamps: Any, unit: str, name: str) -> tuple[FloatArray, int]:
 def clean_clock(time: FloatArray, name: str) -> tuple[BoolArray | None, list[str]]:
     """Gives which rows to keep so that time increases, and what was wrong; None keeps all.
 
-    A row whose time repeats the last one's, or lies before it, is dropped. A clock that jumps back by a second or more, or
-    is often out of order, is refused: nobody can know which of its times are right.
+    A row whose time repeats the last one's, or lies before it, is dropped. A clock that jumps back by a second or more,
+    or is often out of order, is refused: nobody can know which of its times are right.
 
     Raises:
         RecordingError: The clock started again, or runs backwards.

@@ -128,7 +128,7 @@ class Recording:
         )
 
     def select(self, columns: Sequence[str]) -> Recording:
-        """Gives some of the columns, in memory.
+        """Gives some of the columns; nothing is read yet.
 
         Raises:
             RecordingError: There is no such column; the nearest name is offered.
@@ -136,7 +136,13 @@ class Recording:
         for name in columns:
             if name not in self.values:
                 self.column(name)
-        return replace(self, values=_fresh(self.values, columns, 0, len(self)))
+        if isinstance(self.values, LazyColumns):
+            return replace(self, values=_Selected(self.values, columns, len(self)))
+        return replace(self, values={name: self.values[name] for name in columns})
+
+    def loaded(self) -> Recording:
+        """Gives the recording in memory."""
+        return next(self.chunks(len(self)))
 
     def chunks(self, rows: int | None = None) -> Iterator[Recording]:
         """Gives the recording piece by piece, each in memory.

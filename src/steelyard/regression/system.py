@@ -16,6 +16,8 @@ from steelyard.regression.rows import motion_arrays, tree_arrays, walk_arrays
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from steelyard.model import Model
     from steelyard.motion import Motion
     from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
@@ -81,14 +83,46 @@ class System:
         kept = self._reduce(rows, plan, motion, maps, present)
         return rows.reshape(-1, self.width), kept
 
+    def rows_beside(self, motion: Motion, columns: Callable[[RowPlan, FloatArray], FloatArray]) -> FloatArray:
+        """Gives ``[Y | nuisance]`` with other columns beside them, all projected and whitened like `rows`.
+
+        Args:
+            motion: The samples.
+            columns: What gives the other columns, shape (n, n_rows, n_columns), from the plan of the rows and ``H`` of
+                the measured components, shape (n, n_rows, n_measured).
+
+        Returns:
+            Shape (n, n_rows, n_parameters + n_nuisance + n_columns).
+        """
+        plan = self.plan(motion)
+        arrays = motion_arrays(motion)
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        maps = self._measured_map(plan, arrays)
+        others = columns(plan, maps)
+        first, place = self.width - 1 - len(self.nuisance), self.width - 1
+        rows = np.zeros((len(motion), plan.row_count, place + others.shape[2]))
+        kernels.regressor_rows(tree, walk, plan.rows, arrays, self.columns, rows)
+        if self.nuisance:
+            rows[:, :, first:place] = nuisance_columns(
+                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing
+            )
+        rows[:, :, place:] = others
+        self._reduce(rows, plan, arrays, maps, present_forces(plan, motion))
+        return rows
+
+    def needed(self, plan: RowPlan, motion: Motion, parameters: FloatArray) -> FloatArray:
+        """Gives ``Y φ`` without forming ``Y``, neither projected nor whitened; shape (n, n_rows)."""
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        needed = np.zeros((len(motion), plan.row_count))
+        shaped = np.ascontiguousarray(parameters, dtype=np.float64).reshape(-1, PARAMETER_COUNT)
+        kernels.required_forces(tree, walk, plan.rows, motion_arrays(motion), shaped, needed)
+        return needed
+
     def residuals(self, motion: Motion, parameters: FloatArray) -> FloatArray:
         """Gives ``Y φ − H f``, projected and whitened like the rows, without forming ``Y``; shape (n, n_rows)."""
         plan = self.plan(motion)
         arrays = motion_arrays(motion)
-        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
-        needed = np.zeros((len(motion), plan.row_count))
-        shaped = np.ascontiguousarray(parameters, dtype=np.float64).reshape(-1, PARAMETER_COUNT)
-        kernels.required_forces(tree, walk, plan.rows, arrays, shaped, needed)
+        needed = self.needed(plan, motion, parameters)
         maps = self._measured_map(plan, arrays)
         needed -= self._right_hand_side(plan, maps, self.forces(motion))
         rows = needed[:, :, None]

@@ -1,0 +1,125 @@
+"""The base equation with the model's own errors taken out: what is left is the sensors' doing.
+
+The wrenches that sensors read must be those that the motion asks for, ``Y φ = H f``. The model is wrong, or nobody would
+be weighing the robot: its parameters are unknowns with a wide prior around the model, and so are the sensors' offsets and
+the accelerometer's bias and mounting. They are eliminated; no plausible error of theirs looks like a sensor that is
+turned, late, or in another unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.model.parameters import PARAMETER_COUNT, change_frame
+from steelyard.regression.noise import plan_noise
+from steelyard.regression.nuisance import plan_nuisance
+from steelyard.regression.rows import all_columns
+from steelyard.regression.sensing import plan_sensing
+from steelyard.regression.system import System
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.motion import Motion
+    from steelyard.regression.sensing import RowPlan
+
+    Columns = Callable[[System, Motion, RowPlan, FloatArray], FloatArray]
+
+MASS_SPREAD = 0.25
+COM_SPREAD = 0.02
+INERTIA_SPREAD = 0.3
+"""How far a model may be off: shares of each link's mass and of its inertia, and metres of its centre of mass."""
+
+OFFSET_SPREAD = (30.0, 3.0)
+"""Standard deviations (N, N m) of the offsets that a wrench sensor may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class BaseEquation:
+    """The base equation of some stretches of motion, its unknowns eliminated.
+
+    Attributes:
+        columns: The wrench that the model asks for, and the columns asked for, as far as no plausible model and no
+            sensor offset explains them, shape (n_rows, 1 + n_columns). The rows of the priors are the last.
+        samples: Number of the sample that each row belongs to, −1 for those of the priors, shape (n_rows,).
+        sample_count: How many samples there are.
+    """
+
+    columns: FloatArray
+    samples: np.ndarray[tuple[int], np.dtype[np.int64]]
+    sample_count: int
+
+    @cached_property
+    def triangle(self) -> FloatArray:
+        """Triangular factor of the columns: ``‖columns x‖ = ‖triangle x‖``."""
+        return np.asarray(np.linalg.qr(self.columns, mode="r"))
+
+    @property
+    def freedom(self) -> int:
+        """How many rows of measurements there are."""
+        return int(np.count_nonzero(self.samples >= 0))
+
+
+def plan_system(model: Model, motion: Motion) -> System:
+    """Gives the system of a motion's measured wrenches, with sensor offsets and the inertial sensor's errors beside it."""
+    sensing = plan_sensing(model, wrenches=motion.wrenches)
+    priors = {
+        f"{source.name}.offset": OFFSET_SPREAD[0 if source.axis.startswith("f") else 1] for source in sensing.measured
+    }
+    nuisance = plan_nuisance(model, sensing, ("wrench_offset", "accelerometer_bias", "imu_mounting"), priors)
+    return System(model, motion.base, sensing, nuisance, plan_noise(model, sensing, "default"), all_columns(model))
+
+
+def build_base_equation(system: System, motions: Sequence[Motion], columns: Columns) -> BaseEquation:
+    """Gives the base equation of some motions.
+
+    Args:
+        system: From `plan_system`.
+        motions: Stretches of motion with the same base link and sensors.
+        columns: What gives the columns asked for; see `System.rows_beside`.
+    """
+    spread = model_spread(system.model)
+    place = spread.shape[0] + len(system.nuisance)
+    reference = system.model.parameters.reshape(-1)
+    unknowns, asked, samples = [], [], []
+    count = 0
+    for motion in motions:
+        rows = system.rows_beside(motion, lambda plan, maps, motion=motion: columns(system, motion, plan, maps))
+        flat = rows.reshape(-1, rows.shape[2])
+        weights = flat[:, : len(reference)]
+        unknowns.append(np.concatenate([weights @ spread, flat[:, len(reference) : place]], axis=1))
+        asked.append(np.concatenate([(weights @ reference)[:, None], flat[:, place:]], axis=1))
+        samples.append(count + np.repeat(np.arange(len(motion)), rows.shape[1]))
+        count += len(motion)
+    priors = np.concatenate([np.ones(len(reference)), [1.0 / column.prior for column in system.nuisance]])
+    unknowns.append(np.diag(priors))
+    asked.append(np.zeros((len(priors), asked[0].shape[1])))
+    samples.append(np.full(len(priors), -1))
+    eliminated, given = np.linalg.qr(np.concatenate(unknowns)).Q, np.concatenate(asked)
+    return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), count)
+
+
+def model_spread(model: Model) -> FloatArray:
+    """Gives how a model may be off: ``φ = φ_model + spread z`` with z of unit normal numbers, shape (10 n, 10 n).
+
+    Each link may have another mass, which scales all of it, another centre of mass, and other inertias.
+    """
+    size = PARAMETER_COUNT
+    spread = np.zeros((len(model.links) * size, len(model.links) * size))
+    for link, parameters in enumerate(model.parameters):
+        block = spread[size * link : size * (link + 1), size * link : size * (link + 1)]
+        block[:, 0] = MASS_SPREAD * parameters
+        for axis in range(3):
+            step = COM_SPREAD * np.eye(3)[axis]
+            moved = [change_frame(parameters, np.eye(3), sign * step) for sign in (1.0, -1.0)]
+            block[:, 1 + axis] = 0.5 * (moved[0] - moved[1])
+        inertias = np.abs(parameters[[4, 6, 9]])
+        for number, (row, column) in enumerate(((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))):
+            block[4 + number, 4 + number] = INERTIA_SPREAD * np.sqrt(inertias[row] * inertias[column])
+    return spread
