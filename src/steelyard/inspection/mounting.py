@@ -198,10 +198,7 @@ def _stays_within(turn: FloatArray, axes: tuple[str, ...]) -> bool:
 
 
 def _coefficients(
-    name: str,
-    candidate: _Candidate,
-    sensors: Mapping[str, Mapping[str, int]],
-    numbers: Mapping[tuple[int, int], int],
+    name: str, candidate: _Candidate, sensors: Mapping[str, Mapping[str, int]], numbers: Mapping[tuple[int, int], int]
 ) -> FloatArray:
     """Gives a candidate as coefficients of the pairs, with the sign of forces that are subtracted from ``Y φ``."""
     vector = np.zeros(len(numbers))
@@ -219,9 +216,7 @@ def _cost(asked: FloatArray, vectors: Mapping[str, FloatArray], chosen: Mapping[
     return float(rest @ rest)
 
 
-def _costs_of(
-    asked: FloatArray, vectors: Mapping[str, FloatArray], chosen: Mapping[str, int], name: str
-) -> FloatArray:
+def _costs_of(asked: FloatArray, vectors: Mapping[str, FloatArray], chosen: Mapping[str, int], name: str) -> FloatArray:
     """Gives the cost of each candidate of a sensor, the others as they are chosen."""
     rest = asked + sum(vectors[other][number] for other, number in chosen.items() if other != name)
     return np.asarray(np.sum((vectors[name] + rest) ** 2, axis=1))

@@ -14,7 +14,7 @@ from steelyard.motion.motion import GRAVITY, Motion
 from steelyard.motion.smoothing import EDGE_PERIODS, differentiate, differentiate_twice, smooth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
@@ -151,6 +151,16 @@ def motion_pieces(
             f"{recording.name} has no stretch without gaps that is long enough for a cutoff of {cutoff:g} Hz; see "
             "`steelyard inspect` for its gaps"
         )
+
+
+def smooth_columns(recording: Recording, names: Sequence[str], cutoff: float) -> FloatArray:
+    """Gives columns of an evenly sampled recording through the filter of its motion, shape (n, len(names)).
+
+    Raises:
+        MotionError: A column has a gap, or there are too few rows.
+        RecordingError: A column is missing.
+    """
+    return _Channels(recording, _sample_rate(recording), cutoff).read(list(names))
 
 
 def sole_normal(model: Model, sole: Sole) -> FloatArray:

@@ -1,8 +1,8 @@
 """ROS messages as numbers: where the floats of a message stand, and many messages taken apart at once.
 
-A topic's messages nearly always have one shape: the same names, the same lengths, only other numbers. The first of them is
-walked through byte by byte; the bytes that decided where things stand (lengths, names) are compared with those of all the
-others at once, and the numbers of those that agree are columns of one array.
+A topic's messages nearly always have one shape: the same names, the same lengths, only other numbers. The first of them
+is walked through byte by byte; the bytes that decided where things stand (lengths, names) are compared with those of
+all the others at once, and the numbers of those that agree are columns of one array.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Layout:
         frame: The header's frame.
         joints: Names of the joints, for a joint state.
         fields: By name of a field of floats, where it begins and how many there are.
-        fixed: The bytes that decided all this, as places in the message.
-        expected: Their values.
+        example: A message of this layout, shape (length,).
+        mask: 255 where a byte decided where things stand, else 0, shape (length,).
     """
 
     encoding: Encoding
@@ -75,12 +75,14 @@ class Layout:
     frame: str
     joints: tuple[str, ...]
     fields: Mapping[str, tuple[int, int]]
-    fixed: IntArray
-    expected: ByteArray
+    example: ByteArray
+    mask: ByteArray
 
     def matches(self, messages: ByteArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Gives which messages, shape (n, length), have this layout."""
-        return (messages[:, self.fixed] == self.expected).all(axis=1)
+        difference = messages ^ self.example
+        difference &= self.mask
+        return difference.max(axis=1) == 0  # type: ignore[no-any-return]
 
     def floats(self, messages: ByteArray, field: str) -> FloatArray:
         """Gives a field of messages of this layout, shape (n, size of the field)."""
@@ -131,8 +133,8 @@ def find_layout(kind: Kind, encoding: Encoding, message: bytes) -> Layout:
         frame=frame,
         joints=joints,
         fields=fields,
-        fixed=walk.fixed_places(),
-        expected=np.frombuffer(message, dtype=np.uint8)[walk.fixed_places()],
+        example=np.frombuffer(message, dtype=np.uint8),
+        mask=walk.mask(),
     )
 
 
@@ -212,9 +214,12 @@ class _Walk:
         if left > (_CDR_PADDING if self._aligned else 0):
             raise BrokenMessageError(f"it goes on for {left} bytes after its end")
 
-    def fixed_places(self) -> IntArray:
-        """Gives the places of all bytes that decide the layout."""
-        return np.concatenate([np.arange(start, stop) for start, stop in self._fixed])
+    def mask(self) -> ByteArray:
+        """Gives 255 for each byte that decides the layout, else 0."""
+        mask = np.zeros(len(self.message), dtype=np.uint8)
+        for start, stop in self._fixed:
+            mask[start:stop] = 255
+        return mask
 
     def _take(self, size: int, alignment: int) -> int:
         """Goes over bytes, and gives where they begin."""
@@ -274,7 +279,7 @@ class Decoder:
         broken: dict[int, str] = {}
         for length in dict.fromkeys(lengths.tolist()):
             numbers = np.flatnonzero(lengths == length)
-            chosen = messages if len(numbers) == len(messages) else [messages[number] for number in numbers]
+            chosen = messages if len(numbers) == len(messages) else [messages[number] for number in numbers.tolist()]
             together = np.frombuffer(b"".join(chosen), dtype=np.uint8).reshape(len(numbers), length)
             for layout, of_layout in self._sort(together, numbers, broken):
                 decoded.append(self._take_apart(layout, together[of_layout], numbers[of_layout], broken))
@@ -335,5 +340,5 @@ def _known_part(layout: Layout, messages: ByteArray, part: str) -> FloatArray:
 
 def _turns(quaternions: FloatArray) -> FloatArray:
     """Gives quaternions; four zeros, which a message has that nobody filled, are none."""
-    empty = ~quaternions.any(axis=1)
+    empty = np.count_nonzero(quaternions, axis=1) == 0
     return np.where(empty[:, None], np.nan, quaternions) if empty.any() else quaternions

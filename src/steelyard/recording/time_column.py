@@ -30,6 +30,8 @@ _UNIT = "|".join(sorted(_UNIT_WORDS, key=len, reverse=True))
 _NAME = re.compile(
     rf"(?P<stem>.+?)(?:[\s_./-]*[\[(<{{]\s*(?P<bracket>{_UNIT})\s*[\])>}}]|[\s_./-]+(?P<suffix>{_UNIT}))?", re.DOTALL
 )
+_SPLIT = re.compile(r"(.+)([./_])(secs?)", re.DOTALL)
+_NANOSECONDS = {"sec": ("nanosec", "nsec"), "secs": ("nsecs",)}
 _LARGEST_WHOLE = 2**62
 
 
@@ -64,19 +66,24 @@ def find_time(
         RecordingError: There is none, or nobody can tell which.
     """
     stated = units or {}
-    if recording_map.time is not None and recording_map.time in names:
-        unit = recording_map.time_unit or stated.get(recording_map.time) or _read_name(recording_map.time)[1]
-        return TimeColumn(recording_map.time, unit)
-    if recording_map.time is not None:
+    named = recording_map.time
+    if named is not None and named not in names:
         if "time" in names:
             return TimeColumn("time", "s")
         raise RecordingError(
-            f"{name} has no column {recording_map.time!r}, which the setup's [recording] names as time; it has "
-            f"{show_names(names)}",
+            f"{name} has no column {named!r}, which the setup's [recording] names as time; it has {show_names(names)}",
             column="time",
         )
-    found = _called_time(names, name)
-    return TimeColumn(found.name, recording_map.time_unit or stated.get(found.name) or found.unit, found.nanoseconds)
+    column = named if named is not None else _called_time(names, name)
+    nanoseconds = _nanoseconds_beside(column, names)
+    if nanoseconds is not None:
+        return TimeColumn(column, "ns", nanoseconds)
+    return TimeColumn(column, recording_map.time_unit or stated.get(column) or _read_name(column)[1])
+
+
+def unit_of_word(word: str) -> str | None:
+    """Gives the unit of time that a word such as "[ms]" or "seconds" means, or None."""
+    return _UNIT_WORDS.get(word.strip("[](){}<> ").casefold())
 
 
 def guess_unit(stamps: Any) -> tuple[str, list[str]]:
@@ -117,48 +124,41 @@ def show_name(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
-def _called_time(names: Sequence[str], name: str) -> TimeColumn:
-    ranked: list[tuple[int, TimeColumn]] = []
-    last: list[TimeColumn] = []
+def _called_time(names: Sequence[str], name: str) -> str:
+    ranked: list[tuple[int, str]] = []
+    last: list[str] = []
     for column in names:
-        stem, unit = _read_name(column)
+        stem, _ = _read_name(column)
         whole = re.sub(r"[\s_/.-]+", ".", stem).strip(".")
         if whole in _WHOLE_NAMES:
-            ranked.append((_WHOLE_NAMES.index(whole), TimeColumn(column, unit)))
+            ranked.append((_WHOLE_NAMES.index(whole), column))
         elif re.split(r"[/.]", stem)[-1] in _LAST_NAMES:
-            last.append(TimeColumn(column, unit))
+            last.append(column)
+    parts = {_nanoseconds_beside(column, names) for _, column in ranked} | {_nanoseconds_beside(x, names) for x in last}
+    ranked = [(rank, column) for rank, column in ranked if column not in parts]
+    last = [column for column in last if column not in parts]
     if ranked:
-        best = min(rank for rank, _ in ranked)
-        candidates = [column for rank, column in ranked if rank == best]
-    else:
-        candidates = last
-    split = _split_stamp(candidates)
-    if split is not None:
-        return split
-    if not candidates:
+        return min(ranked, key=lambda pair: pair[0])[1]
+    if not last:
         raise RecordingError(
             f"{name} has no column of time among {show_names(names)}; call one 'time', or name it in the setup: "
             '[recording] time = "..." (docs/setup.md)',
             column="time",
         )
-    if not ranked and len(candidates) > 1:
+    if len(last) > 1:
         raise RecordingError(
-            f"{name}: {show_names([column.name for column in candidates])} could each be the time; name one in the "
-            'setup: [recording] time = "..." (docs/setup.md)',
+            f"{name}: {show_names(last)} could each be the time; name one in the setup: "
+            '[recording] time = "..." (docs/setup.md)',
             column="time",
         )
-    return candidates[0]
+    return last[0]
 
 
-def _split_stamp(candidates: Sequence[TimeColumn]) -> TimeColumn | None:
-    """Gives the stamp that is split into whole seconds and nanoseconds, as ROS has it."""
-    by_stem: dict[str, dict[str, str]] = {}
-    for column in candidates:
-        by_stem.setdefault(_read_name(column.name)[0], {}).setdefault(column.unit or "", column.name)
-    for found in by_stem.values():
-        if "s" in found and "ns" in found and "" not in found:
-            return TimeColumn(found["s"], "ns", found["ns"])
-    return None
+def _nanoseconds_beside(column: str, names: Sequence[str]) -> str | None:
+    """Gives the column of nanoseconds that belongs to one of whole seconds, as ROS splits its stamps."""
+    match = _SPLIT.fullmatch(column)
+    beside = [f"{match[1]}{match[2]}{ending}" for ending in _NANOSECONDS[match[3]]] if match is not None else []
+    return next((nanoseconds for nanoseconds in beside if nanoseconds in names), None)
 
 
 def _read_name(column: str) -> tuple[str, str | None]:

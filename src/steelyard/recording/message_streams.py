@@ -1,0 +1,230 @@
+"""Messages of a bag, topic by topic, into streams of rows: decoded in batches, and out of memory where they are many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.exceptions import RecordingError
+from steelyard.recording.columns import Spool
+from steelyard.recording.ros_messages import ENCODINGS, Decoder, columns_of, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.model.parameters import FloatArray
+    from steelyard.recording.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
+
+SPOOL_BYTES = 16_000_000
+"""Bytes of rows that one stream keeps in memory: several of them are read at once."""
+
+_BATCH_BYTES = 400_000
+"""Bytes of messages that are decoded together: they should fit a processor's cache."""
+
+_BATCH_COUNT = 2048
+_MOST_STREAMS = 64
+_LATEST = 2**62  # ns; beyond it, differences of two times do not fit
+
+_Key = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class MessageStream:
+    """What one publisher of a topic says.
+
+    Attributes:
+        topic: The topic.
+        kind: What its messages are.
+        frame: The frame that its first message names.
+        joints: Names of the joints, for joint states.
+        columns: Columns by name, without the sensor in front, each of shape (n,).
+        measured: Names of the columns in which there is a number at all.
+        stamps: Times that the messages carry, ns, shape (n,).
+        received: Times of their receipt, ns, shape (n,).
+    """
+
+    topic: str
+    kind: Kind
+    frame: str
+    joints: tuple[str, ...]
+    columns: Mapping[str, FloatArray]
+    measured: tuple[str, ...]
+    stamps: IntArray
+    received: IntArray
+
+
+@dataclass(eq=False)
+class _GrowingStream:
+    """A stream while it is being read."""
+
+    layout: Layout
+    spool: Spool
+    measured: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    stamps: list[IntArray] = field(default_factory=list)
+    received: list[IntArray] = field(default_factory=list)
+
+
+class TopicReader:
+    """Takes the messages of one topic; publishers that name other joints, or another frame, become streams of their own.
+
+    Args:
+        file: What is being read, for messages.
+        topic: The topic.
+        kind: What its messages are.
+        encoding: How they are encoded.
+    """
+
+    def __init__(self, file: str, topic: str, kind: Kind, encoding: Encoding) -> None:
+        self.topic = topic
+        self.kind = kind
+        self.encoding = encoding
+        self.message_count = 0
+        self._file = file
+        self._decoder = Decoder(kind, encoding)
+        self._streams: dict[_Key, _GrowingStream] = {}
+        self._messages: list[bytes] = []
+        self._received: list[int] = []
+        self._waiting = 0
+        self._broken: list[str] = []
+        self._broken_count = 0
+
+    def add(self, received: int, message: bytes) -> None:
+        """Takes a message and the time of its receipt, ns."""
+        if not 0 <= received < _LATEST:
+            self._drop(f"its time of receipt ({received} ns) is none")
+            return
+        self._messages.append(message)
+        self._received.append(received)
+        self._waiting += len(message)
+        if self._waiting > _BATCH_BYTES or len(self._messages) >= _BATCH_COUNT:
+            self._flush()
+
+    def finish(self) -> list[MessageStream]:
+        """Gives the streams, the one that came first first."""
+        self._flush()
+        return [
+            MessageStream(
+                topic=self.topic,
+                kind=self.kind,
+                frame=growing.layout.frame,
+                joints=growing.layout.joints,
+                columns=growing.spool.finish(),
+                measured=tuple(
+                    name for name, there in zip(growing.spool.names, growing.measured, strict=True) if there
+                ),
+                stamps=np.concatenate(growing.stamps),
+                received=np.concatenate(growing.received),
+            )
+            for growing in self._streams.values()
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was wrong with messages."""
+        if not self._broken_count:
+            return []
+        reasons = "; ".join(dict.fromkeys(self._broken))
+        return [
+            f"{self._broken_count} of {self.message_count} messages of {self.topic!r} cannot be read and were dropped "
+            f"({reasons})"
+        ]
+
+    def _drop(self, reason: str, count: int = 1) -> None:
+        self._broken_count += count
+        self.message_count += count
+        if len(self._broken) < 3:
+            self._broken.append(reason)
+
+    def _flush(self) -> None:
+        if not self._messages:
+            return
+        decoded, broken = self._decoder.decode(self._messages)
+        received = np.array(self._received, dtype=np.int64)
+        for number, reason in broken.items():
+            self._drop(
+                reason if self._broken else f"the first received at {self._received[number] / 1e9:.3f} s: {reason}"
+            )
+        self.message_count += len(self._messages) - len(broken)
+        self._messages, self._received, self._waiting = [], [], 0
+        by_stream: dict[_Key, list[Decoded]] = {}
+        for part in decoded:
+            if len(part.numbers):
+                by_stream.setdefault(self._key(part.layout), []).append(part)
+        for key, parts in by_stream.items():
+            self._append(key, parts, received)
+
+    def _key(self, layout: Layout) -> _Key:
+        if self.kind == "joints":
+            return layout.joints, tuple(layout.fields)
+        return ((layout.frame,), ()) if self.kind in {"imu", "wrench"} else ((), ())
+
+    def _append(self, key: _Key, parts: list[Decoded], received: IntArray) -> None:
+        growing = self._streams.get(key)
+        if growing is None:
+            growing = self._begin(key, parts[0])
+        numbers, stamps, rows = parts[0].numbers, parts[0].stamps, parts[0].rows
+        if len(parts) > 1:  # messages of several lengths, in the order in which they came
+            numbers = np.concatenate([part.numbers for part in parts])
+            order = np.argsort(numbers)
+            numbers = numbers[order]
+            stamps = np.concatenate([part.stamps for part in parts])[order]
+            rows = np.concatenate([part.rows for part in parts])[order]
+        growing.spool.append(rows)
+        growing.measured |= ~np.isnan(rows).all(axis=0)
+        growing.stamps.append(stamps)
+        growing.received.append(received[numbers])
+
+    def _begin(self, key: _Key, part: Decoded) -> _GrowingStream:
+        if len(self._streams) >= _MOST_STREAMS:
+            what = "sets of joints" if self.kind == "joints" else "frames"
+            raise RecordingError(
+                f"{self._file}: the messages of {self.topic!r} name more than {_MOST_STREAMS} different {what}; leave the "
+                f'topic out with {self.topic!r} = "ignore" in [recording.topics] of the setup'
+            )
+        names = columns_of(self.kind, part.layout)
+        growing = _GrowingStream(
+            part.layout, Spool(names, self._file, memory=SPOOL_BYTES), np.zeros(len(names), dtype=np.bool_)
+        )
+        self._streams[key] = growing
+        return growing
+
+
+class MessageCollector:
+    """Takes the messages of a bag, and gives its streams.
+
+    Args:
+        name: What is being read, for messages.
+        ignored: Topics that need not be looked at.
+    """
+
+    def __init__(self, name: str, ignored: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.types: dict[str, str] = {}
+        self.notes: list[str] = []
+        self._ignored = frozenset(ignored)
+        self._readers: dict[tuple[str, Kind, Encoding], TopicReader] = {}
+
+    def open_topic(self, topic: str, type_name: str, encoding: str) -> TopicReader | None:
+        """Gives what takes the messages of a topic, or None where they need not be read."""
+        self.types.setdefault(topic, type_name)
+        kind = kind_of(type_name)
+        if kind is None or topic in self._ignored:
+            return None
+        if encoding not in ENCODINGS:
+            note = f"{topic!r} was left out: its messages are in {encoding!r}; 'cdr' and 'ros1' can be read"
+            if note not in self.notes:
+                self.notes.append(note)
+            return None
+        key = (topic, kind, encoding)
+        if key not in self._readers:
+            self._readers[key] = TopicReader(self.name, *key)  # type: ignore[arg-type]
+        return self._readers[key]  # type: ignore[index]
+
+    def finish(self) -> list[MessageStream]:
+        """Gives the streams of all topics, in the order in which the topics were opened."""
+        streams = [stream for reader in self._readers.values() for stream in reader.finish()]
+        for reader in self._readers.values():
+            self.notes += reader.notes
+        return streams

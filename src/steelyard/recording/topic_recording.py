@@ -1,0 +1,194 @@
+"""From the streams of a bag to a Recording: all topics on the clock of the joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.exceptions import RecordingError
+from steelyard.model.names import did_you_mean, in_words
+from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
+from steelyard.recording.message_clocks import (
+    MESSAGE,
+    RECEIVE,
+    compare_clocks,
+    epoch_of,
+    first_second,
+    read_stream_clock,
+    seconds_since,
+)
+from steelyard.recording.message_streams import MessageCollector
+from steelyard.recording.recording import Recording
+from steelyard.recording.resampling import ResampledColumns, Stream
+from steelyard.recording.topics import IGNORE, assign_topics, ignored_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.setup import Setup
+    from steelyard.recording.message_clocks import StreamClock
+    from steelyard.recording.message_streams import MessageStream
+    from steelyard.recording.ros_messages import IntArray
+    from steelyard.recording.topics import AssignedStream, Role
+
+
+def open_collector(name: str, setup: Setup) -> MessageCollector:
+    """Gives what takes the messages of a bag."""
+    return MessageCollector(name, ignored_topics(setup))
+
+
+def build_recording(collector: MessageCollector, setup: Setup, clock: str | None) -> Recording:
+    """Gives the recording that the messages of a bag make.
+
+    The joint states that hold the most joints (then those that come most often) give the rows; everything else is put on
+    their clock.
+
+    Args:
+        collector: Took all messages.
+        setup: What the robot has, and how its bags name it.
+        clock: "message" or "receive"; by default what the setup says, else "message".
+
+    Raises:
+        RecordingError: There are no joint states, or it is not clear which topic is what, or when.
+    """
+    name = collector.name
+    clock = clock or setup.recording.clock or MESSAGE
+    if clock not in {MESSAGE, RECEIVE}:
+        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, (MESSAGE, RECEIVE))}")
+    streams = collector.finish()
+    assigned, topic_notes = assign_topics(name, streams, collector.types, setup)
+    if not any(each.role == "joints" for each in assigned):
+        raise _no_joints(collector, streams)
+    notes = [*collector.notes, *topic_notes]
+    origin = first_second([each.stream for each in assigned], clock)
+    tracks: list[_Track] = []
+    for each in assigned:
+        when, clock_notes = read_stream_clock(name, each.stream, clock, origin)
+        notes += clock_notes
+        _add_track(tracks, _make_track(each, when))
+    master = max((track for track in tracks if track.role == "joints"), key=_importance)
+    notes += compare_clocks([each.stream for each in assigned], master.streams[0], clock)
+    kept = [
+        master,
+        *(track for track in tracks if track is not master and _overlaps(name, track, master, clock, notes)),
+    ]
+    epoch = epoch_of(int(master.time[0]))
+    time = seconds_since(master.time, epoch)
+    columns = ResampledColumns(
+        time, [Stream(track.topic, seconds_since(track.time, epoch), track.columns) for track in kept]
+    )
+    small = 8 * columns.row_count * len(columns) <= MEMORY
+    return Recording(
+        time,
+        columns.read(columns.names, 0, columns.row_count) if small else columns,
+        name,
+        epoch,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Track:
+    """Streams of one topic that are one table: what they say, when, under Steelyard's names."""
+
+    topic: str
+    role: Role
+    streams: tuple[MessageStream, ...]
+    time: IntArray
+    columns: Mapping[str, FloatArray]
+
+
+def _make_track(each: AssignedStream, when: StreamClock) -> _Track:
+    whole: Mapping[str, FloatArray] = each.stream.columns
+    columns: Mapping[str, FloatArray]
+    if isinstance(whole, LazyColumns):
+        rows = whole if when.keep is None else KeptRows(whole, when.keep)
+        columns = MappedColumns(
+            rows, len(when.time), {name: (theirs, 1.0, 0.0) for name, theirs in each.sources.items()}
+        )
+    else:
+        keep = slice(None) if when.keep is None else when.keep
+        columns = {name: whole[theirs][keep] for name, theirs in each.sources.items()}
+    return _Track(each.stream.topic, each.role, (each.stream,), when.time, columns)
+
+
+def _add_track(tracks: list[_Track], track: _Track) -> None:
+    """Adds a track; one topic's streams that share columns become one."""
+    for other in [each for each in tracks if not each.columns.keys().isdisjoint(track.columns)]:
+        tracks.remove(other)
+        time = np.unique(np.concatenate([other.time, track.time]))
+        columns = _MergedColumns(time, [(other.time, other.columns), (track.time, track.columns)])
+        track = _Track(track.topic, track.role, other.streams + track.streams, time, columns)
+    tracks.append(track)
+
+
+class _MergedColumns(LazyColumns):
+    """Tables on parts of one clock; where two have a row at one time, a number of the later counts."""
+
+    def __init__(self, time: IntArray, parts: Sequence[tuple[IntArray, Mapping[str, FloatArray]]]) -> None:
+        super().__init__(tuple(dict.fromkeys(name for _, columns in parts for name in columns)), len(time))
+        self._parts = [(np.searchsorted(time, own), columns) for own, columns in parts]
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Gives some rows of some columns."""
+        result = {name: np.full(stop - start, np.nan) for name in names}
+        for rows, columns in self._parts:
+            low, high = np.searchsorted(rows, [start, stop])
+            places = rows[low:high] - start
+            there = [name for name in names if name in columns]
+            for name, values in read_rows(columns, there, int(low), int(high)).items():
+                measured = ~np.isnan(values)
+                result[name][places[measured]] = values[measured]
+        return result
+
+
+def _importance(track: _Track) -> tuple[bool, int, float]:
+    """Says which joint states give the rows: those with positions, with the most joints, that come most often."""
+    joints = {joint for stream in track.streams for joint in stream.joints}
+    duration = int(track.time[-1] - track.time[0])
+    rate = (len(track.time) - 1) / duration if duration else 0.0
+    return any(name.startswith("q.") for name in track.columns), len(joints), rate
+
+
+def _overlaps(name: str, track: _Track, master: _Track, clock: str, notes: list[str]) -> bool:
+    """Says whether a track has anything at the times of the master; notes where it has not.
+
+    Raises:
+        RecordingError: It has by the times of receipt, but not by those that the messages carry.
+    """
+    if _meet(track.time, master.time):
+        return True
+    received = (each.streams[0].received for each in (track, master))
+    if clock == MESSAGE and _meet(*received):
+        raise RecordingError(
+            f"{name}: the times that the messages of {track.topic!r} carry are {_apart(track.time, master.time):.6g} s away "
+            f"from those of {master.topic!r}: two clocks; read the bag by the time of receipt "
+            f'(clock = "{RECEIVE}"), or leave the topic out ({track.topic!r} = "{IGNORE}" in [recording.topics])'
+        )
+    notes.append(f"{track.topic!r} was left out: all of it lies before or after {master.topic!r}")
+    return False
+
+
+def _meet(first: IntArray, second: IntArray) -> bool:
+    return bool(first[0] <= second[-1] and second[0] <= first[-1])
+
+
+def _apart(first: IntArray, second: IntArray) -> float:
+    return abs(int(first[0]) - int(second[0])) / 1e9
+
+
+def _no_joints(collector: MessageCollector, streams: Sequence[MessageStream]) -> RecordingError:
+    """Gives the error that says what there is instead of joint states."""
+    topics = [f"{topic!r} ({type_name})" for topic, type_name in collector.types.items()]
+    there = f"its topics are {in_words(topics, limit=8)}" if topics else "it has no topics"
+    told = [stream.topic for stream in streams if stream.kind == "joints"]
+    hint = (
+        f'; if {told[0]!r} is what the encoders measured, write {told[0]!r} = "joints" in [recording.topics] of the setup'
+        if told
+        else ""
+    )
+    notes = "".join(f"; {note}" for note in collector.notes)
+    return RecordingError(f"{collector.name} has no joint states (sensor_msgs/JointState): {there}{hint}{notes}")

@@ -1,0 +1,287 @@
+"""Which topic of a bag is which sensor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from steelyard.exceptions import RecordingError
+from steelyard.model.names import did_you_mean, in_words
+from steelyard.recording.column_names import BASE, JOINT_QUANTITIES
+from steelyard.recording.ros_messages import ROS_TYPES, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from steelyard.model.setup import Imu, Setup, WrenchSensor
+    from steelyard.recording.message_streams import MessageStream
+    from steelyard.recording.ros_messages import Kind
+
+Role = Literal["joints", "commands", "sensor", "base"]
+
+IGNORE = "ignore"
+
+_COMMAND_WORDS = ("command", "cmd", "desired", "reference", "target", "setpoint")
+_TYPE_WORDS = frozenset(("imu", "wrench", "ft", "force", "torque", "sensor", "data", "raw", "stamped"))
+_SENSOR_TABLES: dict[Kind, str] = {"imu": "[[imu]]", "wrench": "[[wrench_sensor]]"}
+
+
+@dataclass(frozen=True, eq=False)
+class AssignedStream:
+    """A stream whose columns have Steelyard's names.
+
+    Attributes:
+        stream: The stream.
+        role: What it is.
+        sources: By name of a column, the stream's column that it is.
+    """
+
+    stream: MessageStream
+    role: Role
+    sources: Mapping[str, str]
+
+
+def ignored_topics(setup: Setup) -> tuple[str, ...]:
+    """Gives the topics that the setup leaves out."""
+    return tuple(_with_slash(topic) for topic, target in setup.recording.topics.items() if target == IGNORE)
+
+
+def assign_topics(
+    name: str, streams: Sequence[MessageStream], types: Mapping[str, str], setup: Setup
+) -> tuple[list[AssignedStream], list[str]]:
+    """Gives which stream is which sensor, and what was noticed.
+
+    Args:
+        name: What is being read, for messages.
+        streams: The streams of the bag.
+        types: Its topics and their types.
+        setup: What the robot has, and which topic is which, where the setup says so.
+
+    Raises:
+        RecordingError: The setup names what is not there, or two topics say the same.
+    """
+    chosen = _read_choices(name, types, setup)
+    notes: list[str] = []
+    assigned: list[AssignedStream] = []
+    for stream in streams:
+        if stream.kind == "joints":
+            role = chosen.get(stream.topic) or ("commands" if _is_command(stream.topic) else "joints")
+            assigned.append(_assign_joints(stream, role))
+    for kind in _SENSOR_TABLES:
+        of_kind = [stream for stream in streams if stream.kind == kind]
+        found, more = _find_sensors(name, kind, of_kind, setup, chosen)
+        assigned += [_assign_sensor(stream, sensor, setup) for stream, sensor in found]
+        notes += more
+    found, more = _find_base(name, [stream for stream in streams if stream.kind == "odometry"], chosen)
+    assigned += [
+        AssignedStream(stream, "base", {f"{BASE}.{column}": column for column in stream.measured})
+        for stream, _ in found
+    ]
+    notes += more
+    _check_columns(name, assigned)
+    return [each for each in assigned if each.sources], notes
+
+
+def _read_choices(name: str, types: Mapping[str, str], setup: Setup) -> dict[str, str]:
+    """Gives what the setup says of the topics in the bag; complains about what cannot be."""
+    chosen: dict[str, str] = {}
+    for written, target in setup.recording.topics.items():
+        topic = _with_slash(written)
+        if target == IGNORE:
+            continue
+        if topic not in types:
+            raise RecordingError(
+                f"{name} has no topic {topic!r}, which [recording.topics] names{did_you_mean(topic, types)}"
+            )
+        kind = kind_of(types[topic])
+        if kind is None:
+            raise RecordingError(
+                f"{name}: [recording.topics] says that {topic!r} is {target!r}, but its type {types[topic]!r} cannot be "
+                f"read; there are {in_words(list(ROS_TYPES))}"
+            )
+        allowed = _targets(kind, setup)
+        if allowed is not None and target not in allowed:
+            raise RecordingError(
+                f"{name}: [recording.topics] says that {topic!r} ({types[topic]}) is {target!r}, which is none of its kind"
+                f"{did_you_mean(target, (*allowed, IGNORE))}"
+            )
+        chosen[topic] = target
+    return chosen
+
+
+def _targets(kind: Kind, setup: Setup) -> tuple[str, ...] | None:
+    """Gives what a topic can be, or None for any name."""
+    if kind == "joints":
+        return ("joints", "commands")
+    if kind == "odometry":
+        return ("base",)
+    return tuple(sensor.name for sensor in _sensors(kind, setup)) if _has_sensors(setup) else None
+
+
+def _has_sensors(setup: Setup) -> bool:
+    return bool(setup.imus or setup.wrench_sensors)
+
+
+def _sensors(kind: Kind, setup: Setup) -> tuple[Imu, ...] | tuple[WrenchSensor, ...]:
+    return setup.imus if kind == "imu" else setup.wrench_sensors
+
+
+def _with_slash(topic: str) -> str:
+    return topic if topic.startswith("/") else f"/{topic}"
+
+
+def _is_command(topic: str) -> bool:
+    """Says whether a topic tells joints where to go, rather than where they are."""
+    last = "/".join(topic.casefold().split("/")[-2:])
+    return any(word in last for word in _COMMAND_WORDS)
+
+
+def _assign_joints(stream: MessageStream, role: str) -> AssignedStream:
+    if role == "joints":
+        return AssignedStream(stream, "joints", {column: column for column in stream.measured})
+    positions = [column for column in stream.measured if column.startswith("q.")]
+    return AssignedStream(stream, "commands", {f"q_command.{column[2:]}": column for column in positions})
+
+
+def _assign_sensor(stream: MessageStream, sensor: str, setup: Setup) -> AssignedStream:
+    columns = stream.measured
+    if stream.kind == "wrench":
+        # A message has six numbers, whatever the sensor measures.
+        axes = {each.name: each.axes for each in setup.wrench_sensors}.get(sensor, columns)
+        columns = tuple(column for column in columns if column in axes)
+    return AssignedStream(stream, "sensor", {f"{sensor}.{column}": column for column in columns})
+
+
+def _find_sensors(
+    name: str, kind: Kind, streams: Sequence[MessageStream], setup: Setup, chosen: Mapping[str, str]
+) -> tuple[list[tuple[MessageStream, str]], list[str]]:
+    """Gives the sensor of each stream that has one, and notes on those that have none."""
+    if not streams:
+        return [], []
+    found = [(stream, chosen[stream.topic]) for stream in streams if stream.topic in chosen]
+    free = [stream for stream in streams if stream.topic not in chosen]
+    if not _has_sensors(setup):
+        return found + _name_after_topics(kind, free, [sensor for _, sensor in found]), []
+    taken = {sensor for _, sensor in found}
+    sensors = _sensors(kind, setup)
+    notes: list[str] = []
+    left: list[MessageStream] = []
+    claims: dict[str, MessageStream] = {}
+    for stream in free:
+        sensor = _matching_sensor(stream, sensors)
+        if sensor is None or sensor in taken:
+            left.append(stream)
+        elif sensor in claims:
+            raise RecordingError(
+                f"{name}: {_label(claims[sensor])} and {_label(stream)} both seem to be the sensor {sensor!r}; choose one "
+                f'in [recording.topics] of the setup, such as {stream.topic!r} = "{IGNORE}"'
+            )
+        else:
+            claims[sensor] = stream
+    if len(left) == len(streams) == len(sensors) == 1:
+        stream, sensor = left.pop(), sensors[0].name
+        claims[sensor] = stream
+        notes.append(
+            f"{stream.topic!r} was taken for {sensor!r}, the only one of its kind, although its frame is {stream.frame!r} "
+            f"and not {sensors[0].frame!r}"
+        )
+    if left:
+        notes.append(
+            f"{in_words([_label(stream) for stream in left])} {'was' if len(left) == 1 else 'were'} left out: no "
+            f"{_SENSOR_TABLES[kind]} of the setup has that frame, or its name in the topic; say what it is in "
+            "[recording.topics]"
+        )
+    found += [(stream, sensor) for sensor, stream in claims.items()]
+    order = [sensor.name for sensor in sensors]
+    return sorted(found, key=lambda pair: order.index(pair[1])), notes
+
+
+def _label(stream: MessageStream) -> str:
+    return f"{stream.topic!r} (frame {stream.frame!r})"
+
+
+def _matching_sensor(stream: MessageStream, sensors: Sequence[Imu | WrenchSensor]) -> str | None:
+    """Gives the sensor that a stream says it is: by its frame, else by its topic."""
+    frame = stream.frame.lstrip("/")
+    words = _words(stream.topic)
+    in_topic = [sensor for sensor in sensors if _holds(words, _words(sensor.name))]
+    ways = (
+        # Steelyard's own files: the sensor's name in both places.
+        [sensor for sensor in in_topic if sensor.name == stream.frame],
+        [sensor for sensor in sensors if sensor.frame.lstrip("/") == frame],
+        [sensor for sensor in sensors if sensor.frame.rpartition("/")[2] == frame.rpartition("/")[2]],
+        # "left_foot" rather than "foot", where the topic has both.
+        [sensor for sensor in in_topic if len(_words(sensor.name)) == max(len(_words(each.name)) for each in in_topic)],
+    )
+    for sensors_found in ways:
+        if len(sensors_found) == 1:
+            return sensors_found[0].name
+    return None
+
+
+def _words(text: str) -> list[str]:
+    """Gives the words of a topic or a name: "/leftFoot/ft_1" is left, foot, ft, 1."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    return [word.casefold() for word in re.split(r"[\W_]+", apart) if word]
+
+
+def _holds(words: Sequence[str], part: Sequence[str]) -> bool:
+    """Says whether some words stand in others, in order and without a gap."""
+    size = len(part)
+    return size > 0 and any(list(words[start : start + size]) == list(part) for start in range(len(words) - size + 1))
+
+
+def _name_after_topics(
+    kind: Kind, streams: Sequence[MessageStream], taken: Sequence[str]
+) -> list[tuple[MessageStream, str]]:
+    """Gives a name for each stream, where no setup names sensors: its topic's, without the word for its type."""
+    used = {*taken, *JOINT_QUANTITIES, BASE}
+    result = []
+    for stream in streams:
+        places = [place for place in stream.topic.split("/") if place]
+        while len(places) > 1 and set(_words(places[-1])) <= _TYPE_WORDS:
+            places.pop()
+        last = places[-1] if places else kind
+        short = "_".join(word for word in last.split("_") if word.casefold() not in _TYPE_WORDS) or last
+        # A frame that is the topic without its type's word is the name under which Steelyard wrote the sensor.
+        written = [stream.frame] if stream.frame == "/".join(places) else []
+        candidates = (*written, short, "_".join(places), f"{short}_{stream.frame}", f"{short}_{kind}")
+        numbered = (f"{short}_{number}" for number in range(2, len(used) + len(streams) + 2))
+        sensor = next(each for each in (*candidates, *numbered) if each not in used)
+        used.add(sensor)
+        result.append((stream, sensor))
+    return result
+
+
+def _find_base(
+    name: str, streams: Sequence[MessageStream], chosen: Mapping[str, str]
+) -> tuple[list[tuple[MessageStream, str]], list[str]]:
+    """Gives the stream that is the base's pose."""
+    found = [(stream, BASE) for stream in streams if stream.topic in chosen]
+    free = [stream for stream in streams if stream.topic not in chosen]
+    if found:
+        topics = [repr(stream.topic) for stream in free]
+        return found, [f"{in_words(topics)} {'was' if len(topics) == 1 else 'were'} left out"] if topics else []
+    if len(free) > 1:
+        raise RecordingError(
+            f"{name}: {in_words([repr(stream.topic) for stream in free])} are all odometry; choose the base's in "
+            f'[recording.topics] of the setup, such as {free[0].topic!r} = "base"'
+        )
+    return [(stream, BASE) for stream in free], []
+
+
+def _check_columns(name: str, assigned: Sequence[AssignedStream]) -> None:
+    """Complains about a column that two topics give."""
+    topics: dict[str, str] = {}
+    for each in assigned:
+        topic = each.stream.topic
+        shared = [column for column in each.sources if topics.get(column, topic) != topic]
+        if shared:
+            more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+            raise RecordingError(
+                f"{name}: {topics[shared[0]]!r} and {topic!r} both give {shared[0]!r}{more}; choose one in "
+                f'[recording.topics] of the setup, such as {topic!r} = "{IGNORE}"',
+                column=shared[0],
+            )
+        topics |= dict.fromkeys(each.sources, topic)
