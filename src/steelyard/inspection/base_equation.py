@@ -1,15 +1,15 @@
 """The base equation with the model's own errors taken out: what is left is the sensors' doing.
 
-The wrenches that sensors read must be those that the motion asks for, ``Y φ = H f``. The model is wrong, or nobody would
-be weighing the robot: its parameters are unknowns with a wide prior around the model, and so are the sensors' offsets and
-the accelerometer's bias and mounting. They are eliminated; no plausible error of theirs looks like a sensor that is
-turned, late, or in another unit.
+The wrenches that sensors read must be those that the motion asks for, ``Y φ = H f``. The model is wrong, or nobody
+would be weighing the robot: its parameters are unknowns with a wide prior around the model, and so are the sensors'
+offsets and the accelerometer's bias and mounting. They are eliminated; no plausible error of theirs looks like a sensor
+that is turned, late, or in another unit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,12 +66,16 @@ class BaseEquation:
         return int(np.count_nonzero(self.samples >= 0))
 
 
-def plan_system(model: Model, motion: Motion) -> System:
-    """Gives the system of a motion's measured wrenches, with sensor offsets and the inertial sensor's errors beside it."""
+def plan_system(model: Model, motion: Motion, *, offsets: tuple[float, float] = OFFSET_SPREAD) -> System:
+    """Gives the system of a motion's measured wrenches, with sensor offsets and the inertial sensor's errors beside it.
+
+    Args:
+        model: The model.
+        motion: The motion; its wrenches are those that count.
+        offsets: Standard deviations (N, N m) of the wrench sensors' offsets.
+    """
     sensing = plan_sensing(model, wrenches=motion.wrenches)
-    priors = {
-        f"{source.name}.offset": OFFSET_SPREAD[0 if source.axis.startswith("f") else 1] for source in sensing.measured
-    }
+    priors = {f"{source.name}.offset": offsets[0 if source.axis.startswith("f") else 1] for source in sensing.measured}
     nuisance = plan_nuisance(model, sensing, ("wrench_offset", "accelerometer_bias", "imu_mounting"), priors)
     return System(model, motion.base, sensing, nuisance, plan_noise(model, sensing, "default"), all_columns(model))
 
@@ -90,7 +94,7 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
     unknowns, asked, samples = [], [], []
     count = 0
     for motion in motions:
-        rows = system.rows_beside(motion, lambda plan, maps, motion=motion: columns(system, motion, plan, maps))
+        rows = system.rows_beside(motion, partial(columns, system, motion))
         flat = rows.reshape(-1, rows.shape[2])
         weights = flat[:, : len(reference)]
         unknowns.append(np.concatenate([weights @ spread, flat[:, len(reference) : place]], axis=1))
@@ -103,6 +107,33 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
     samples.append(np.full(len(priors), -1))
     eliminated, given = np.linalg.qr(np.concatenate(unknowns)).Q, np.concatenate(asked)
     return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), count)
+
+
+def spread_by_blocks(
+    equation: BaseEquation, change: FloatArray, rest: FloatArray, size: int, precision: FloatArray
+) -> tuple[FloatArray, int]:
+    """Gives the covariance of unknowns of the base equation, and its degrees of freedom.
+
+    Residuals are alike from sample to sample: the scores ``changeᵀ rest`` are added up over blocks of samples, and
+    their spread from block to block is taken.
+
+    Args:
+        equation: The base equation.
+        change: Its columns per unit of each unknown, shape (n_rows, n_unknowns).
+        rest: Its residual, shape (n_rows,).
+        size: Samples of a block.
+        precision: Of the unknowns' priors, shape (n_unknowns,).
+    """
+    measured = equation.samples >= 0
+    blocks = equation.samples[measured] // size
+    count = int(blocks[-1]) + 1
+    scores = np.stack(
+        [np.bincount(blocks, weights=column * rest[measured], minlength=count) for column in change[measured].T], axis=1
+    )
+    freedom = max(1, count - change.shape[1])
+    inverse = np.linalg.inv(change.T @ change + np.diag(precision))
+    middle = scores.T @ scores * (count / freedom) + np.diag(precision)
+    return np.asarray(inverse @ middle @ inverse), freedom
 
 
 def model_spread(model: Model) -> FloatArray:

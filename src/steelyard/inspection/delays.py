@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from steelyard.exceptions import MotionError
-from steelyard.inspection.base_equation import build_base_equation, plan_system
-from steelyard.motion.reconstruction import EDGE_PERIODS, reconstruct_from_imu, reconstruct_from_sole
+from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
+from steelyard.motion.reconstruction import reconstruct_from_imu, reconstruct_from_sole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,14 +82,14 @@ def estimate_lags(model: Model, stretches: Sequence[Recording], *, imu: str | No
     """Estimates the delays of an inertial sensor and of all wrench sensors against the encoders.
 
     Minimises the residual of the base equation over all lags together, with the model's errors and the sensors' offsets
-    eliminated, by Gauss-Newton steps. Intervals hold for residuals that are alike over up to a second: rows are added up by
-    seconds before their spread is taken.
+    eliminated, by Gauss-Newton steps. Intervals hold for residuals that are alike over up to a second: rows are added
+    up by seconds before their spread is taken.
 
     Args:
         model: The model.
         stretches: Evenly sampled stretches in memory, without gaps.
-        imu: The inertial sensor whose link is the base link; None stands on the first sole instead, and gives the delays
-            of the wrench sensors alone.
+        imu: The inertial sensor whose link is the base link; None stands on the first sole instead, and gives the
+            delays of the wrench sensors alone.
         cutoff: Frequency (Hz) up to which the motion is kept.
 
     Raises:
@@ -111,7 +111,7 @@ def estimate_lags(model: Model, stretches: Sequence[Recording], *, imu: str | No
         if np.max(np.abs(step)) < _SETTLED:
             settled = True
             break
-    halves = _half_widths(equation, stretches[0], cutoff)
+    halves = _half_widths(equation, cutoff)
     found = {
         name: Delay(name, lags[name], lags[name] - half, lags[name] + half)
         for name, half in zip(names, halves, strict=True)
@@ -232,18 +232,12 @@ def _solve(triangle: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.lstsq(damped, right)[0])
 
 
-def _half_widths(equation: BaseEquation, stretch: Recording, cutoff: float) -> FloatArray:
+def _half_widths(equation: BaseEquation, cutoff: float) -> FloatArray:
     """Gives half the width of each lag's interval, s, from the spread of its score from second to second."""
-    measured = equation.samples >= 0
-    change = equation.columns[measured, 2:]
-    rest = equation.columns[measured, 0] + equation.columns[measured, 1]
-    samples_a_block = max(1, round(_BLOCK * 3.0 * cutoff))
-    blocks = equation.samples[measured] // samples_a_block
-    count = int(blocks[-1]) + 1
-    scores = np.stack([np.bincount(blocks, weights=column * rest, minlength=count) for column in change.T], axis=1)
-    freedom = max(1, count - change.shape[1])
-    inverse = np.linalg.pinv(change.T @ change)
-    spread = inverse @ (scores.T @ scores * (count / freedom)) @ inverse
+    change = equation.columns[:, 2:]
+    rest = equation.columns[:, 0] + equation.columns[:, 1]
+    precision = np.full(change.shape[1], 1.0 / _PRIOR**2)
+    spread, freedom = spread_by_blocks(equation, change, rest, max(1, round(_BLOCK * 3.0 * cutoff)), precision)
     return np.asarray(student.ppf(0.5 + 0.5 * _CONFIDENCE, freedom) * np.sqrt(np.diag(spread)))
 
 

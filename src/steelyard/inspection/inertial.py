@@ -86,8 +86,8 @@ class InertialMounting:
 def predict_readings(model: Model, stretches: Sequence[Recording], imu: Imu, cutoff: float) -> Prediction | None:
     """Gives what an inertial sensor should and does read in the samples in which all soles stand still.
 
-    Two soles that both stand still tell of the same motion of the root; where they do not, one of them moves. None where
-    there are too few such samples.
+    Two soles that both stand still tell of the same motion of the root; where they do not, one of them moves. None
+    where there are too few such samples.
     """
     parts = []
     for stretch in stretches:

@@ -90,8 +90,8 @@ class _Candidate:
 def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
     """Finds how the wrench sensors are mounted, among right-angled turns, signs, units and exchanges.
 
-    Every way is one vector of coefficients in the base equation, of which the model's errors are eliminated; the one that
-    leaves the least is the best. Pairs of sensors are searched together, so that an exchange is found.
+    Every way is one vector of coefficients in the base equation, of which the model's errors are eliminated; the one
+    that leaves the least is the best. Pairs of sensors are searched together, so that an exchange is found.
 
     Args:
         model: The model.
@@ -119,7 +119,8 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
     costs: dict[str, FloatArray] = {}
     for _ in range(_ROUNDS):
         before = dict(chosen)
-        for group in list(combinations(sensors, 2)) or [(name,) for name in sensors]:
+        groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
+        for group in groups:
             _improve(triangle[:, 0], vectors, candidates, chosen, group)
         if chosen == before:
             break

@@ -12,6 +12,7 @@ from steelyard.model.setup import WRENCH_AXES
 from steelyard.motion.kinematics import cross, frame_motion
 from steelyard.motion.motion import GRAVITY, Motion
 from steelyard.motion.smoothing import EDGE_PERIODS, differentiate, differentiate_twice, smooth
+from steelyard.recording.resampling import GAP_PERIODS, usual_period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -131,8 +132,7 @@ def motion_pieces(
     sensor = _choose_imu(model, imu)
     needed = _needed_columns(model, recording, sensor)
     found = False
-    for stretch in _stretches(recording.select(needed)):
-        even = stretch if _is_even(stretch.time) else stretch.resampled()
+    for even in _even_stretches(recording.select(needed)):
         rate = _sample_rate(even)
         margin = round(_SEAM_PERIODS / cutoff * rate) + _edge(cutoff, rate)
         for start in range(0, len(even), _PIECE_ROWS):
@@ -163,13 +163,17 @@ def smooth_columns(recording: Recording, names: Sequence[str], cutoff: float) ->
     return _Channels(recording, _sample_rate(recording), cutoff).read(list(names))
 
 
+def neutral_posture(model: Model) -> Motion:
+    """Gives one sample at rest in the neutral posture, with the root as base link."""
+    neutral = model.neutral[None, 7 if model.base == "floating" else 0 :]
+    still, at_rest = np.zeros((1, 3)), np.zeros((1, model.velocity_size))
+    return Motion(np.zeros(1), neutral, at_rest, at_rest, model.bodies[0].name, still, still, still)
+
+
 def sole_normal(model: Model, sole: Sole) -> FloatArray:
     """Gives the normal of a sole that points upwards in the neutral posture, in the sole's frame, shape (3,)."""
     normal = np.linalg.svd(sole.vertices - sole.vertices.mean(axis=0))[2][2]
-    neutral = model.neutral[None, 7 if model.base == "floating" else 0 :]
-    still, at_rest = np.zeros((1, 3)), np.zeros((1, model.velocity_size))
-    posture = Motion(np.zeros(1), neutral, at_rest, at_rest, model.bodies[0].name, still, still, still)
-    rotation = frame_motion(model, posture, sole.frame).rotation[0]
+    rotation = frame_motion(model, neutral_posture(model), sole.frame).rotation[0]
     return np.asarray(normal if (rotation @ normal)[2] >= 0.0 else -normal)
 
 
@@ -271,12 +275,20 @@ def _sample_rate(recording: Recording) -> float:
     return (len(recording) - 1) / recording.duration
 
 
-def _stretches(recording: Recording) -> Iterator[Recording]:
-    """Gives the stretches of a recording over which its clock has no gap."""
-    cuts = np.flatnonzero(np.diff(recording.time) > LONGEST_GAP) + 1
+def clean_parts(recording: Recording) -> list[Recording]:
+    """Gives the parts of a recording in memory, each evenly sampled, in which neither clock nor columns have gaps."""
+    return [part for even in _even_stretches(recording) for part in _parts_without_gaps(even)]
+
+
+def _even_stretches(recording: Recording) -> Iterator[Recording]:
+    """Gives the stretches of a recording over which its clock has no gap, on even times."""
+    # A slow clock's own period is no gap.
+    longest = max(LONGEST_GAP, GAP_PERIODS * usual_period(recording.time))
+    cuts = np.flatnonzero(np.diff(recording.time) > longest) + 1
     for start, stop in zip([0, *cuts], [*cuts, len(recording)], strict=True):
         if stop - start > 1:
-            yield recording.rows(int(start), int(stop))
+            stretch = recording.rows(int(start), int(stop))
+            yield stretch if _is_even(stretch.time) else stretch.resampled()
 
 
 def _parts_without_gaps(recording: Recording) -> Iterator[Recording]:

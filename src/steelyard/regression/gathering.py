@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from steelyard.exceptions import EvidenceError, SteelyardError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.motion import Motion, motion_from_arrays
+from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.evidence import Evidence, EvidenceKey
 from steelyard.regression.factor import Factor
 from steelyard.regression.independence import independent_columns
@@ -78,7 +75,7 @@ def gather_evidence(
     extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
     noise = plan_noise(model, sensing, weights)
     gravity = _gravity(model, first)
-    with _one_blas_thread():
+    with one_blas_thread():
         independent, dependence = independent_columns(model, first.base, sensing, gravity)
         columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
         columns[independent] = np.arange(len(independent))
@@ -252,31 +249,3 @@ def _run(system: System, pieces: Iterable[Motion], workers: int) -> tuple[FloatA
     for other in factors[1:]:
         factors[0].add(np.array(other.matrix))
     return np.array(factors[0].matrix), counts.sum(axis=0)
-
-
-@dataclass
-class _BlasGuard:
-    """Keeps BLAS at one thread while anybody needs it so, and gives it back when the last one leaves."""
-
-    lock: threading.Lock
-    users: int = 0
-    limits: Any = None
-
-
-_GUARD = _BlasGuard(threading.Lock())
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """One BLAS thread: the chunks are the parallel work, and threaded BLAS under load was seen seventy times slower."""
-    with _GUARD.lock:
-        if _GUARD.users == 0:
-            _GUARD.limits = threadpool_limits(limits=1, user_api="blas")
-        _GUARD.users += 1
-    try:
-        yield
-    finally:
-        with _GUARD.lock:
-            _GUARD.users -= 1
-            if _GUARD.users == 0:
-                _GUARD.limits.restore_original_limits()

@@ -1,0 +1,277 @@
+"""The checks at the door: names, clock, gaps, limits and units, from one pass over the recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.inspection.findings import Finding, source_of, write_fix
+from steelyard.model.names import did_you_mean, in_words
+from steelyard.model.recording_map import UNITS, ColumnSource
+from steelyard.model.setup import WRENCH_AXES
+from steelyard.recording.column_names import parse_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from steelyard.inspection.survey import Survey
+    from steelyard.model import Model
+    from steelyard.model.setup import Setup
+
+DEGREE = np.pi / 180.0
+
+BEYOND_LIMIT = 5.0 * DEGREE
+"""Radians by which a joint may pass its limit before it is remarked."""
+
+_BEYOND_LIMIT_LENGTH = 0.005
+_UNEVEN = 0.2
+_SILENT = 0.05
+_FREEZE = 0.2
+_FREEZE_READINGS = 10
+_STILL = 1e-3
+
+
+def check_clock(survey: Survey) -> Iterator[Finding]:
+    """Gives what is wrong with the clock."""
+    clock = survey.clock
+    if clock.gaps:
+        start, longest = max(clock.gaps, key=lambda gap: gap[1])
+        count = f"{len(clock.gaps)} gaps" if len(clock.gaps) > 1 else "a gap"
+        yield Finding(
+            "warning",
+            "clock-gap",
+            "time",
+            f"the clock has {count}, the longest of {longest:.3g} s after {start:.3f} s; nothing is put there, but "
+            "each costs the filter's length on both sides: find out what held the logger up",
+            time=start,
+        )
+    if clock.jitter * clock.rate > _UNEVEN:
+        yield Finding(
+            "warning",
+            "jitter",
+            "time",
+            f"the steps of the clock vary by {1e3 * clock.jitter:.2g} ms around {1e3 / clock.rate:.3g} ms; if these "
+            "are times of receipt, record those of the measurement instead",
+        )
+
+
+def check_columns(survey: Survey) -> Iterator[Finding]:
+    """Gives the columns that hold nothing, fall silent or never change."""
+    empty = [name for name, column in survey.columns.items() if column.count == 0]
+    if empty:
+        yield Finding(
+            "warning",
+            "empty",
+            empty[0],
+            f"{in_words(empty)} {'holds' if len(empty) == 1 else 'hold'} no reading at all; leave such columns out, or "
+            "look at the logger",
+        )
+    for group, names in _groups(survey).items():
+        worst = max(names, key=lambda name: survey.columns[name].silence)
+        column = survey.columns[worst]
+        usual = (survey.clock.end - survey.clock.start) / max(column.count, 1)
+        if column.count and column.silence > max(_SILENT, 5.0 * usual):
+            missing = [gap for gap in survey.clock.gaps if gap[1] >= 0.99 * column.silence]
+            if not missing:
+                yield Finding(
+                    "warning",
+                    "silent",
+                    group,
+                    f"{worst} has no reading for {column.silence:.3g} s from {column.silence_start:.3f} s on; the "
+                    "motion is cut there",
+                    time=column.silence_start,
+                )
+        dead = [name for name in names if survey.columns[name].count and survey.columns[name].spread == 0.0]
+        if dead and not group.startswith(("q", "v", "tau")):
+            value = survey.columns[dead[0]].mean
+            yield Finding(
+                "fault" if len(dead) == len(names) else "warning",
+                "constant",
+                group,
+                f"{in_words(dead)} never {'change' if len(dead) > 1 else 'changes'} (always {value:.4g}); the sensor "
+                "is dead or not connected",
+            )
+    for group, freeze in survey.freezes.items():
+        names = _groups(survey)[group]
+        count = min(survey.columns[name].count for name in names)
+        usual = (survey.clock.end - survey.clock.start) / max(count, 1)
+        changes = any(survey.columns[name].spread > 0.0 for name in names)
+        if changes and freeze.length > max(_FREEZE, _FREEZE_READINGS * usual):
+            yield Finding(
+                "warning",
+                "frozen",
+                group,
+                f"{group} gives the very same readings for {freeze.length:.3g} s from {freeze.start:.3f} s on; its "
+                "driver repeats old ones: cut that out",
+                time=freeze.start,
+            )
+
+
+def check_names(model: Model, survey: Survey) -> Iterator[Finding]:
+    """Gives joints and sensors that the model, or the recording, does not have."""
+    setup = model.setup
+    parsed = {name: parse_column(name, model.joints) for name in survey.columns}
+    recorded = {parts.owner for parts in parsed.values() if parts is not None and parts.quantity == "q"}
+    unknown = [joint for joint in sorted(recorded) if joint not in model.joints]
+    if unknown:
+        yield Finding(
+            "warning",
+            "unknown-joint",
+            unknown[0],
+            f"the model has no joint {in_words([repr(joint) for joint in unknown])}"
+            f"{did_you_mean(unknown[0], model.joints) if len(unknown) == 1 else ''}; such columns are not used: map "
+            "them in [recording.columns] if they are another joint's",
+        )
+    missing = [joint for joint in model.joints if joint not in recorded]
+    if missing:
+        some = len(missing) < len(model.joints)
+        yield Finding(
+            "fault",
+            "missing-joint",
+            missing[0],
+            f"there is no position of {in_words([repr(joint) for joint in missing]) if some else 'any joint'}; record "
+            "it, map it in [recording.columns], or lock the joint with [lock] if it does not move",
+        )
+    sensors = {parts.owner for parts in parsed.values() if parts is not None and not parts.is_of_joint} - {"base"}
+    known = {*(imu.name for imu in setup.imus), *(sensor.name for sensor in setup.wrench_sensors)}
+    for name in sorted(sensors - known):
+        yield Finding(
+            "remark",
+            "unknown-sensor",
+            name,
+            f"the setup has no sensor {name!r}{did_you_mean(name, known)}; its columns are not used",
+        )
+    for imu in setup.imus:
+        wanted = [f"{imu.name}.{kind}.{axis}" for kind in ("gyro", "accel") for axis in "xyz"]
+        yield from _check_sensor(imu.name, wanted, survey)
+    for sensor in setup.wrench_sensors:
+        yield from _check_sensor(sensor.name, [f"{sensor.name}.{axis}" for axis in sensor.axes], survey)
+        extra = [axis for axis in WRENCH_AXES if axis not in sensor.axes and f"{sensor.name}.{axis}" in survey.columns]
+        if extra:
+            yield Finding(
+                "remark",
+                "unused-axis",
+                sensor.name,
+                f"{sensor.name} has {in_words(extra)}, which its 'axes' in the setup leave out; they are not used",
+            )
+
+
+def _check_sensor(name: str, wanted: list[str], survey: Survey) -> Iterator[Finding]:
+    missing = [column for column in wanted if column not in survey.columns]
+    if len(missing) == len(wanted):
+        yield Finding(
+            "warning",
+            "missing-sensor",
+            name,
+            f"there are no columns of the sensor {name!r} ({wanted[0]} to {wanted[-1]}); map them in "
+            "[recording.columns], or take it out of the setup",
+        )
+    elif missing:
+        yield Finding(
+            "fault",
+            "missing-axis",
+            name,
+            f"of the sensor {name!r}, {in_words(missing)} {'is' if len(missing) == 1 else 'are'} missing; record all "
+            "axes, or name those that it has in the setup",
+        )
+
+
+def check_joints(model: Model, survey: Survey) -> tuple[list[Finding], dict[str, ColumnSource]]:
+    """Gives joints in degrees, beyond their limits, or at rest, and how to correct their columns."""
+    findings: list[Finding] = []
+    beyond: list[tuple[str, float, float]] = []
+    as_degrees: list[str] = []
+    still: list[str] = []
+    for name in model.joints:
+        column = survey.columns.get(f"q.{name}")
+        joint = model.joint(name)
+        if column is None or column.count == 0 or joint.kind == "ball":
+            continue
+        if column.high - column.low < _STILL:
+            still.append(name)
+        slack = BEYOND_LIMIT if joint.kind != "prismatic" else _BEYOND_LIMIT_LENGTH
+        over, under = column.high - joint.upper, joint.lower - column.low
+        if max(over, under) > slack:
+            beyond.append((name, max(over, under), column.high_time if over > under else column.low_time))
+            inside = DEGREE * column.high < joint.upper + slack and DEGREE * column.low > joint.lower - slack
+            if joint.kind != "prismatic" and inside and max(column.high, -column.low) > 2.0 * np.pi:
+                as_degrees.append(name)
+    if as_degrees:
+        turning = [
+            name for name in model.joints if model.joint(name).kind == "revolute" and f"q.{name}" in survey.columns
+        ]
+        # Where some joints read degrees, those that stay small do too: they come from one log.
+        everyone = len(as_degrees) > 1 or len(turning) < 4
+        joints = turning if everyone else as_degrees
+        wide = max(as_degrees, key=lambda name: survey.columns[f"q.{name}"].high - survey.columns[f"q.{name}"].low)
+        column = survey.columns[f"q.{wide}"]
+        corrections = {
+            f"{kind}.{name}": ColumnSource(f"{kind}.{name}", UNITS["deg"])
+            for kind in ("q", "v", "q_command")
+            for name in joints
+            if f"{kind}.{name}" in survey.columns
+        }
+        who = "the joint positions are" if everyone else f"the position of {in_words(as_degrees)} is"
+        findings.append(
+            Finding(
+                "fault",
+                "degrees",
+                "joints" if everyone else as_degrees[0],
+                f"{who} in degrees: {wide!r} goes from {column.low:.1f} to {column.high:.1f}; write the unit into the "
+                "setup",
+                _degree_lines(model.setup, corrections, everyone=everyone),
+            )
+        )
+        return findings, corrections
+    if beyond:
+        name, most, when = max(beyond, key=lambda each: each[1])
+        amount = f"{most / DEGREE:.1f}°" if model.joint(name).kind != "prismatic" else f"{1e3 * most:.1f} mm"
+        others = f" (and {len(beyond) - 1} more)" if len(beyond) > 1 else ""
+        findings.append(
+            Finding(
+                "warning",
+                "beyond-limit",
+                name,
+                f"the joint {name!r}{others} is {amount} beyond its limit at {when:.3f} s; check its zero, its sign "
+                "and its limits in the model",
+                time=when,
+            )
+        )
+    if still:
+        findings.append(
+            Finding(
+                "remark",
+                "still",
+                still[0],
+                f"{in_words([repr(joint) for joint in still])} never {'moves' if len(still) == 1 else 'move'}; what is "
+                "behind can only be weighed together with what is before",
+            )
+        )
+    return findings, {}
+
+
+def _degree_lines(setup: Setup, corrections: dict[str, ColumnSource], *, everyone: bool) -> tuple[str, ...]:
+    """Gives the lines that state the unit; one pattern for all joints where the setup maps none of them yet."""
+    mapped = any(source_of(setup, name) != ColumnSource(name) for name in corrections)
+    if mapped or not everyone:
+        return write_fix(setup, corrections)
+    kinds = dict.fromkeys(name.partition(".")[0] for name in corrections)
+    return ("[recording.columns]", *(f'"{kind}.*" = {{ from = "{kind}.*", unit = "deg" }}' for kind in kinds))
+
+
+def _groups(survey: Survey) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in survey.columns:
+        groups.setdefault(group_of(name), []).append(name)
+    return groups
+
+
+def group_of(name: str) -> str:
+    """Gives the group in which a column is shown: a joint's kind, a sensor, or a sensor's kind."""
+    parts = parse_column(name)
+    if parts is None:
+        return "others"
+    if parts.is_of_joint:
+        return parts.quantity
+    return parts.owner if parts.quantity == "wrench" else f"{parts.owner}.{parts.quantity}"

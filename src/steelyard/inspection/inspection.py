@@ -1,0 +1,261 @@
+"""The Inspection of a recording: is it any good?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import MotionError
+from steelyard.inspection.delays import Delays, estimate_lags
+from steelyard.inspection.door import check_clock, check_columns, check_joints, check_names, group_of
+from steelyard.inspection.findings import SEVERITIES, Finding
+from steelyard.inspection.sensor_checks import CUTOFF, SensorChecks, check_sensors
+from steelyard.inspection.spectra import Spectrum, find_spectra
+from steelyard.inspection.stretches import choose_stretches
+from steelyard.inspection.survey import survey_recording
+from steelyard.inspection.weight import check_weight
+from steelyard.regression.blas import one_blas_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.inspection.survey import Clock, Column, Survey
+    from steelyard.model import Model
+    from steelyard.recording import Recording
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What one column is like.
+
+    Attributes:
+        name: The column.
+        group: The group in which it is shown.
+        column: Its readings.
+        spectrum: Its noise and its band; None where no stretch was long enough.
+    """
+
+    name: str
+    group: str
+    column: Column
+    spectrum: Spectrum | None
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """Whether a recording is any good.
+
+    Attributes:
+        name: Of the recording.
+        model: Name of the model that it was held against, or None.
+        row_count: Rows.
+        clock: The clock.
+        channels: The columns.
+        findings: What was found, the gravest first.
+        delays: How late the sensors are, where that could be found.
+        vertical_force: Mean force along the soles' normals and the weight that they carry, N; empty where not known.
+        misfit: Root mean square of what sensors and model disagree in, in units of the sensors' noise; None where it
+            could not be found.
+        corrections: The columns that findings correct, as ``(column, scale, offset)`` by name.
+    """
+
+    name: str
+    model: str | None
+    row_count: int
+    clock: Clock
+    channels: tuple[Channel, ...]
+    findings: tuple[Finding, ...]
+    delays: Delays | None
+    vertical_force: Mapping[str, float]
+    misfit: float | None
+    corrections: Mapping[str, tuple[str, float, float]]
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """The findings without whose remedy the recording should not be used."""
+        return tuple(finding for finding in self.findings if finding.severity == "fault")
+
+    @property
+    def good(self) -> bool:
+        """Whether there is no fault."""
+        return not self.faults
+
+    def codes(self, severity: str | None = None) -> set[tuple[str, str]]:
+        """Gives what was found as pairs of code and place, of one severity or of all."""
+        return {(finding.code, finding.where) for finding in self.findings if severity in (None, finding.severity)}
+
+    def summary(self) -> str:
+        """Gives the inspection in a few lines."""
+        clock = self.clock
+        lines = [
+            f"{self.name}: {self.row_count} rows, {clock.end - clock.start:.2f} s at {clock.rate:.5g} Hz, "
+            f"{len(self.channels)} columns"
+        ]
+        lines += [f"  {finding.severity}: {finding.words}" for finding in self.findings]
+        if not self.findings:
+            lines.append("  nothing wrong was found")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives everything as plain values, for JSON; what is not a number becomes None."""
+        clock = self.clock
+        plain = {
+            "recording": self.name,
+            "model": self.model,
+            "good": self.good,
+            "rows": self.row_count,
+            "start": clock.start,
+            "end": clock.end,
+            "rate": clock.rate,
+            "jitter": clock.jitter,
+            "gaps": [list(gap) for gap in clock.gaps],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "vertical_force": dict(self.vertical_force),
+            "misfit": self.misfit,
+            "delays": {
+                name: {"value": delay.value, "low": delay.low, "high": delay.high}
+                for name, delay in (self.delays.by_sensor.items() if self.delays else ())
+            },
+            "channels": {channel.name: _channel_values(channel) for channel in self.channels},
+        }
+        return {key: _without_nan(value) for key, value in plain.items()}
+
+
+def _channel_values(channel: Channel) -> dict[str, Any]:
+    column, spectrum = channel.column, channel.spectrum
+    return {
+        "group": channel.group,
+        "readings": column.count,
+        "mean": column.mean,
+        "spread": column.spread,
+        "low": column.low,
+        "high": column.high,
+        "longest_silence": column.silence,
+        "rate": spectrum.rate if spectrum else None,
+        "noise": spectrum.noise if spectrum else None,
+        "band": spectrum.band if spectrum else None,
+    }
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def inspect_recording(recording: Recording, model: Model | None = None) -> Inspection:
+    """Tells whether a recording is any good.
+
+    One pass over all of it checks the clock, the names, gaps, limits and units. The stretches in which the robot moves
+    most, a minute together, are then held against the model: how the sensors are mounted, in which units they read,
+    their offsets and delays, and the noise floor and band of each channel.
+
+    Args:
+        recording: The recording; it may be larger than memory.
+        model: The robot, with its sensors and soles; without it, only what needs no model is checked.
+    """
+    survey = survey_recording(recording)
+    findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
+    findings += [*check_clock(survey), *check_columns(survey)]
+    stretches = choose_stretches(recording, survey, _heard(survey))
+    spectra = find_spectra(stretches) if stretches else {}
+    checks: SensorChecks | None = None
+    force: dict[str, float] = {}
+    if model is not None:
+        with one_blas_thread():
+            checks, force = _check_with_model(recording, model, survey, findings)
+    channels = tuple(
+        Channel(name, group_of(name), column, spectra.get(name)) for name, column in survey.columns.items()
+    )
+    order = {severity: number for number, severity in enumerate(SEVERITIES)}
+    return Inspection(
+        name=recording.name,
+        model=None if model is None else model.name,
+        row_count=len(recording),
+        clock=survey.clock,
+        channels=channels,
+        findings=tuple(sorted(findings, key=lambda finding: order[finding.severity])),
+        delays=checks.delays if checks else None,
+        vertical_force=force,
+        misfit=checks.misfit if checks else None,
+        corrections={
+            name: (source.name, source.scale, source.offset)
+            for name, source in (checks.corrections.items() if checks else ())
+        },
+    )
+
+
+def estimate_delays(model: Model, recording: Recording, *, imu: str | None = None) -> Delays:
+    """Estimates how late the wrench sensors and an inertial sensor are against the encoders, each with an interval.
+
+    ``recording.without_delays(delays.values)`` takes them out.
+
+    Args:
+        model: The model.
+        recording: The recording; the minute in which the robot moves most counts.
+        imu: The inertial sensor; by default the first of the setup.
+
+    Raises:
+        MotionError: No stretch is long enough, or no wrench sensor is recorded.
+    """
+    survey = survey_recording(recording)
+    stretches = choose_stretches(recording, survey, _needed(model, survey))
+    if not stretches:
+        raise MotionError(f"{recording.name} has no stretch of motion without gaps; see `steelyard inspect`")
+    names = [each.name for each in model.setup.imus if f"{each.name}.accel.x" in recording.values]
+    chosen = imu if imu is not None else next(iter(names), None)
+    with one_blas_thread():
+        return estimate_lags(model, stretches, imu=chosen, cutoff=CUTOFF)
+
+
+def _check_with_model(
+    recording: Recording, model: Model, survey: Survey, findings: list[Finding]
+) -> tuple[SensorChecks | None, dict[str, float]]:
+    findings += check_names(model, survey)
+    joint_findings, corrections = check_joints(model, survey)
+    findings += joint_findings
+    checks: SensorChecks | None = None
+    unfit = {"missing-joint", "missing-axis"} & {finding.code for finding in findings}
+    if model.base == "floating" and not unfit:
+        stretches = choose_stretches(recording, survey, _needed(model, survey))
+        if stretches:
+            checks = SensorChecks(model, stretches)
+            checks.correct(corrections)
+            check_sensors(model, stretches, checks)
+            findings += checks.findings
+        else:
+            findings.append(
+                Finding(
+                    "remark",
+                    "not-checked",
+                    "sensors",
+                    "the sensors could not be held against the model: no stretch of four seconds is without gaps",
+                )
+            )
+    found, force = check_weight(model, survey, checks.corrections if checks else {})
+    if found is not None:
+        findings.append(found)
+    return checks, force
+
+
+def _heard(survey: Survey) -> list[str]:
+    """Gives the columns that have readings all along."""
+    span = survey.clock.end - survey.clock.start
+    return [name for name, column in survey.columns.items() if column.count and column.silence < 0.5 * span]
+
+
+def _needed(model: Model, survey: Survey) -> list[str]:
+    """Gives the columns that the physics of the sensors needs, as far as they are there and not dead."""
+    setup = model.setup
+    wanted = [f"q.{joint}" for joint in model.joints]
+    groups = [[f"{imu.name}.{kind}.{axis}" for kind in ("gyro", "accel") for axis in "xyz"] for imu in setup.imus]
+    groups += [[f"{sensor.name}.{axis}" for axis in sensor.axes] for sensor in setup.wrench_sensors]
+    for group in groups:
+        alive = all(name in survey.columns and survey.columns[name].count for name in group)
+        if alive and any(survey.columns[name].spread > 0.0 for name in group):
+            wanted += group
+    return [name for name in wanted if name in survey.columns]

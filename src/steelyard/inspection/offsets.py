@@ -1,0 +1,126 @@
+"""The offsets of wrench sensors, as far as no plausible model explains them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.inspection.base_equation import build_base_equation, plan_system
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.motion import Motion
+    from steelyard.regression.sensing import RowPlan
+    from steelyard.regression.system import System
+
+USUAL = (3.0, 0.2)
+"""Standard deviations (N, N m) of the offsets that sound, tared sensors keep."""
+
+LEAST = (8.0, 0.8)
+"""Offsets (N, N m) below which nobody needs to be told."""
+
+DECISIVE = 25.0
+"""By how much minus twice the log-likelihood must fall before an offset is believed: five standard deviations."""
+
+_WIDE = (300.0, 30.0)
+_RIVAL = 10.0
+
+
+@dataclass(frozen=True)
+class Offset:
+    """An offset that was found.
+
+    Attributes:
+        column: The component.
+        value: What the sensor reads when nothing pulls, N or N m.
+        standard_error: Of that.
+        rivals: Components of other sensors whose offset would explain the recording as well.
+    """
+
+    column: str
+    value: float
+    standard_error: float
+    rivals: tuple[str, ...] = ()
+
+
+def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
+    """Finds components with an offset that is more than a sound sensor keeps, ``Y φ = H (f - offset)``.
+
+    The model's errors and small offsets of all components are eliminated. Components are then freed one after the
+    other, the one that explains most first, as long as it explains much. While both feet stand, the same offset of
+    either foot often does the same to the robot; such rivals are named.
+
+    Args:
+        model: The model.
+        motions: Stretches of motion.
+    """
+    system = plan_system(model, motions[0], offsets=USUAL)
+
+    def columns(system: System, motion: Motion, _: RowPlan, maps: FloatArray) -> FloatArray:
+        forces = np.einsum("nkm,nm->nk", maps, system.forces(motion))
+        return np.concatenate([-forces[:, :, None], maps], axis=2)
+
+    equation = build_base_equation(system, motions, columns)
+    sources = system.sensing.measured
+    kinds = [0 if source.axis.startswith("f") else 1 for source in sources]
+    precision = np.array([1.0 / _WIDE[kind] ** 2 for kind in kinds])
+    triangle = equation.triangle
+    rest, change = triangle[:, 0] + triangle[:, 1], triangle[:, 2:]
+    noise = max(float(rest @ rest) / equation.freedom, 1.0)
+    chosen: list[int] = []
+    rivals: dict[int, tuple[str, ...]] = {}
+    while len(chosen) < len(sources):
+        costs = np.full(len(sources), np.inf)
+        for number in set(range(len(sources))) - set(chosen):
+            costs[number] = _fit(rest, change, precision, [*chosen, number])[0]
+        before = _fit(rest, change, precision, chosen)[0]
+        best = _preferred(costs, noise, chosen, [source.name for source in sources])
+        values = _fit(rest, change, precision, [*chosen, best])[1]
+        if (before - costs[best]) / noise < DECISIVE or abs(values[-1]) < LEAST[kinds[best]]:
+            break
+        rivals[best] = tuple(
+            sources[number].name
+            for number in np.flatnonzero(costs - costs[best] < _RIVAL * noise)
+            if number != best and _sensor(sources[number].name) != _sensor(sources[best].name)
+        )
+        chosen.append(best)
+    _, values, errors = _fit(rest, change, precision, chosen)
+    signs = {sensor.name: 1.0 if sensor.sign == "on_robot" else -1.0 for sensor in model.setup.wrench_sensors}
+    return [
+        Offset(
+            sources[number].name,
+            float(signs[_sensor(sources[number].name)] * value),
+            float(np.sqrt(noise) * error),
+            rivals[number],
+        )
+        for number, value, error in zip(chosen, values, errors, strict=True)
+    ]
+
+
+def _preferred(costs: FloatArray, noise: float, chosen: Sequence[int], names: Sequence[str]) -> int:
+    """Gives the component that explains most; among equals, one of a sensor that is known to be off."""
+    best = int(np.argmin(costs))
+    known = {_sensor(names[number]) for number in chosen}
+    near = [int(number) for number in np.flatnonzero(costs - costs[best] < _RIVAL * noise)]
+    equals = [number for number in near if _sensor(names[number]) in known]
+    return min(equals, key=lambda number: float(costs[number])) if equals else best
+
+
+def _sensor(component: str) -> str:
+    return component.rpartition(".")[0]
+
+
+def _fit(
+    rest: FloatArray, change: FloatArray, precision: FloatArray, chosen: Sequence[int]
+) -> tuple[float, FloatArray, FloatArray]:
+    """Gives the least cost over some offsets, these, and their standard errors at unit noise."""
+    columns, weights = change[:, list(chosen)], precision[list(chosen)]
+    inverse = np.linalg.inv(columns.T @ columns + np.diag(weights))
+    values = -inverse @ (columns.T @ rest)
+    left = rest + columns @ values
+    return float(left @ left + weights @ values**2), values, np.sqrt(np.diag(inverse))

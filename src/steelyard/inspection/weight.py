@@ -1,0 +1,80 @@
+"""The mean vertical force against the model's weight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.inspection.findings import Finding
+from steelyard.model.recording_map import ColumnSource
+from steelyard.model.setup import WRENCH_AXES
+from steelyard.motion.kinematics import frame_motion
+from steelyard.motion.motion import GRAVITY
+from steelyard.motion.reconstruction import neutral_posture, sole_normal
+from steelyard.regression.traversal import subtree_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.inspection.findings import Severity
+    from steelyard.inspection.survey import Survey
+    from steelyard.model import Model
+
+_REMARK = 0.02
+_WARNING = 0.25
+
+
+def check_weight(
+    model: Model, survey: Survey, corrections: Mapping[str, ColumnSource]
+) -> tuple[Finding | None, dict[str, float]]:
+    """Compares the mean force along the soles' normals with the weight that the sensors carry.
+
+    Returns:
+        What is to be said, and the numbers: ``force`` and ``weight`` (N); empty where there is no sensor at each sole.
+    """
+    total, carried = 0.0, np.ones(len(model.bodies), dtype=np.bool_)
+    by_name = {sensor.name: sensor for sensor in model.setup.wrench_sensors}
+    soles = [sole for sole in model.setup.soles if sole.wrench is not None]
+    if not soles or len(soles) < len(model.setup.soles) or model.base != "floating":
+        return None, {}
+    posture = neutral_posture(model)
+    for sole in soles:
+        sensor = by_name[str(sole.wrench)]
+        to_sensor = frame_motion(model, posture, sensor.frame).rotation[0].T
+        normal = to_sensor @ frame_motion(model, posture, sole.frame).rotation[0] @ sole_normal(model, sole)
+        needed = [axis for axis, share in zip(WRENCH_AXES[:3], normal, strict=True) if abs(share) > 0.05]
+        for axis, share in zip(WRENCH_AXES[:3], normal, strict=True):
+            source = corrections.get(f"{sensor.name}.{axis}", ColumnSource(f"{sensor.name}.{axis}"))
+            column = survey.columns.get(source.name)
+            if axis in sensor.axes and column is not None and column.count:
+                sign = 1.0 if sensor.sign == "on_robot" else -1.0
+                total += sign * share * (source.scale * column.mean + source.offset)
+            elif axis in needed:
+                return None, {}
+        if sensor.at == "joint":
+            carried &= ~subtree_mask(model)[model.frame(sensor.frame).body]
+    masses = np.zeros(len(model.bodies))
+    masses[list(model.link_bodies)] = model.parameters[:, 0]
+    weight = GRAVITY * float(masses[carried].sum())
+    numbers = {"force": float(total), "weight": weight}
+    share = total / weight - 1.0
+    if abs(share) < _REMARK:
+        return None, numbers
+    severity: Severity = "warning" if abs(share) > _WARNING else "remark"
+    side = "above" if share > 0.0 else "below"
+    advice = (
+        "weigh the robot: the model, the sensors' gain, or something that carries part of it is wrong"
+        if severity == "warning"
+        else "weigh the robot to know whether the model or the sensors are off"
+    )
+    return (
+        Finding(
+            severity,
+            "weight",
+            "wrench sensors",
+            f"the mean vertical force is {total:.1f} N, {100.0 * abs(share):.1f} % {side} the {weight:.1f} N that the "
+            f"model weighs{' above the sensors' if not carried.all() else ''}; {advice}",
+        ),
+        numbers,
+    )
