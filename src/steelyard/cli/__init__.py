@@ -9,6 +9,7 @@ from rich.console import Console
 
 from steelyard import __version__
 from steelyard.cli.check import check
+from steelyard.cli.inspect import inspect
 from steelyard.exceptions import SteelyardError
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(check)
+app.command()(inspect)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.findings import Finding, source_of, write_fix
+from steelyard.inspection.survey import axis_groups
 from steelyard.model.names import did_you_mean, in_words
 from steelyard.model.recording_map import UNITS, ColumnSource
 from steelyard.model.setup import WRENCH_AXES
-from steelyard.recording.column_names import parse_column
+from steelyard.recording.column_names import JOINT_QUANTITIES, parse_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ def check_columns(survey: Survey) -> Iterator[Finding]:
                     time=column.silence_start,
                 )
         dead = [name for name in names if survey.columns[name].count and survey.columns[name].spread == 0.0]
-        if dead and not group.startswith(("q", "v", "tau")):
+        if dead and group not in JOINT_QUANTITIES:
             value = survey.columns[dead[0]].mean
             yield Finding(
                 "fault" if len(dead) == len(names) else "warning",
@@ -93,10 +94,10 @@ def check_columns(survey: Survey) -> Iterator[Finding]:
                 "is dead or not connected",
             )
     for group, freeze in survey.freezes.items():
-        names = _groups(survey)[group]
-        count = min(survey.columns[name].count for name in names)
+        axes = axis_groups(tuple(survey.columns))[group]
+        count = min(survey.columns[name].count for name in axes)
         usual = (survey.clock.end - survey.clock.start) / max(count, 1)
-        changes = any(survey.columns[name].spread > 0.0 for name in names)
+        changes = any(survey.columns[name].spread > 0.0 for name in axes)
         if changes and freeze.length > max(_FREEZE, _FREEZE_READINGS * usual):
             yield Finding(
                 "warning",
@@ -268,10 +269,12 @@ def _groups(survey: Survey) -> dict[str, list[str]]:
 
 
 def group_of(name: str) -> str:
-    """Gives the group in which a column is shown: a joint's kind, a sensor, or a sensor's kind."""
+    """Gives the group in which a column is shown: a joint's quantity, or a sensor's."""
     parts = parse_column(name)
     if parts is None:
         return "others"
     if parts.is_of_joint:
         return parts.quantity
-    return parts.owner if parts.quantity == "wrench" else f"{parts.owner}.{parts.quantity}"
+    if parts.quantity == "wrench":
+        return f"{parts.owner}.{'force' if parts.axis.startswith('f') else 'moment'}"
+    return f"{parts.owner}.{parts.quantity}"

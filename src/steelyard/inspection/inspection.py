@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from steelyard.inspection.survey import Clock, Column, Survey
     from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
     from steelyard.recording import Recording
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Channel:
     """What one column is like.
 
@@ -35,12 +36,16 @@ class Channel:
         group: The group in which it is shown.
         column: Its readings.
         spectrum: Its noise and its band; None where no stretch was long enough.
+        lows: The least reading in each of many equal bins of time, for plots.
+        highs: The greatest.
     """
 
     name: str
     group: str
     column: Column
     spectrum: Spectrum | None
+    lows: FloatArray
+    highs: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +174,8 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
         with one_blas_thread():
             checks, force = _check_with_model(recording, model, survey, findings)
     channels = tuple(
-        Channel(name, group_of(name), column, spectra.get(name)) for name, column in survey.columns.items()
+        Channel(name, group_of(name), column, spectra.get(name), survey.lows[name], survey.highs[name])
+        for name, column in survey.columns.items()
     )
     order = {severity: number for number, severity in enumerate(SEVERITIES)}
     return Inspection(

@@ -33,9 +33,11 @@ UNITS = {
 """Units that a wrench sensor may read in, and what its forces and moments are then multiplied with."""
 
 DECISIVE = 60.0
-"""By how much minus twice the log-likelihood must fall before one reading of the sensors is believed over another."""
+"""By how much minus twice the log-likelihood must fall before one way to read the sensors is believed over another."""
 
-_WORTH = 0.5
+_WORTH = 0.7
+"""By how much the logarithm of what is left must fall: to a half."""
+
 _ROUNDS = 5
 
 
@@ -110,52 +112,110 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
     equation = build_base_equation(system, motions, columns)
     triangle = equation.triangle
     candidates = {name: _candidates(name, sensors) for name in sensors}
-    # What each candidate of each sensor leaves, as vectors that add up with the model's own.
-    vectors = {
-        name: np.stack([_coefficients(name, each, sensors, numbers) for each in candidates[name]]) @ triangle[:, 1:].T
-        for name in sensors
-    }
+    search = _Search(
+        asked=triangle[:, 0],
+        candidates=candidates,
+        vectors={
+            name: np.stack([_coefficients(name, each, sensors, numbers) for each in candidates[name]])
+            @ triangle[:, 1:].T
+            for name in sensors
+        },
+        sizes={
+            name: np.array([_log_scale(each, sensors[name]) for each in candidates[name]])
+            / len(system.sensing.measured)
+            for name in sensors
+        },
+    )
     chosen = dict.fromkeys(sensors, 0)
-    costs: dict[str, FloatArray] = {}
+    groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
     for _ in range(_ROUNDS):
         before = dict(chosen)
-        groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
         for group in groups:
-            _improve(triangle[:, 0], vectors, candidates, chosen, group)
+            chosen |= search.best_of(group, chosen)
         if chosen == before:
             break
-    for name in sensors:
-        costs[name] = _costs_of(triangle[:, 0], vectors, chosen, name)
-    stated = _cost(triangle[:, 0], vectors, dict.fromkeys(sensors, 0))
-    best = _cost(triangle[:, 0], vectors, chosen)
-    return _verdict(equation, sensors, candidates, chosen, (stated, best), costs)
+    return _verdict(search, chosen, equation)
 
 
-def _verdict(
-    equation: BaseEquation,
-    sensors: Mapping[str, Mapping[str, int]],
-    candidates: Mapping[str, list[_Candidate]],
-    chosen: Mapping[str, int],
-    totals: tuple[float, float],
-    costs: Mapping[str, FloatArray],
-) -> MountingSearch:
-    stated, best = totals
-    # The misfit of the best way is taken for the noise: it holds what no hypothesis explains.
-    noise = max(best / equation.freedom, 1.0)
+def _verdict(search: _Search, chosen: Mapping[str, int], equation: BaseEquation) -> MountingSearch:
+    as_stated = dict.fromkeys(chosen, 0)
+    stated, best = search.score(as_stated), search.score(chosen)
     mountings = {}
-    for name in sensors:
-        found = candidates[name][chosen[name]]
-        rivals = np.delete(costs[name], chosen[name])
-        exchanged = found.source != name
+    for name in chosen:
+        found = search.candidates[name][chosen[name]]
+        scores = search.scores_of(name, chosen)
+        rivals = np.delete(scores, chosen[name])
         # Of an exchange, only both sides together can be judged.
-        gain = (stated - best if exchanged else costs[name][0] - best) / noise
-        margin = (float(np.min(rivals)) - best) / noise if len(rivals) else np.inf
-        believed = gain > DECISIVE and best < _WORTH * stated and margin > 0.0
+        gain = (stated if found.source != name else float(scores[0])) - best
+        margin = float(np.min(rivals)) - best if len(rivals) else np.inf
+        gain, margin = equation.freedom * gain, equation.freedom * margin
+        believed = gain > DECISIVE and margin > DECISIVE and stated - best > _WORTH
         if believed or chosen[name] == 0:
             mountings[name] = Mounting(name, found.source, found.turn, found.unit, gain, margin)
         else:
             mountings[name] = Mounting(name, name, np.eye(3), gain=gain, margin=margin)
-    return MountingSearch(mountings, np.sqrt(stated / equation.freedom), np.sqrt(best / equation.freedom))
+    misfits = (np.sqrt(search.cost(each) / equation.freedom) for each in (as_stated, chosen))
+    return MountingSearch(mountings, *(float(misfit) for misfit in misfits))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """All candidates, and what they leave.
+
+    How noisy the sensors are is not known: a way is scored by the logarithm of what it leaves, in the units that the
+    sensors would then read in. Otherwise readings that are ten times too small would always win, for what they leave is
+    small too.
+
+    Attributes:
+        asked: What the model asks for, as a vector of the triangular factor.
+        candidates: By sensor.
+        vectors: By sensor, what each candidate adds to `asked`, shape (n_candidates, n).
+        sizes: By sensor, each candidate's share in the logarithm of the mean scale, shape (n_candidates,).
+    """
+
+    asked: FloatArray
+    candidates: Mapping[str, list[_Candidate]]
+    vectors: Mapping[str, FloatArray]
+    sizes: Mapping[str, FloatArray]
+
+    def cost(self, chosen: Mapping[str, int]) -> float:
+        """Gives the squares that a choice leaves."""
+        rest = self.asked + sum(self.vectors[name][number] for name, number in chosen.items())
+        return float(rest @ rest)
+
+    def score(self, chosen: Mapping[str, int]) -> float:
+        """Gives the logarithm of what a choice leaves, in its own units."""
+        size = sum(self.sizes[name][number] for name, number in chosen.items())
+        return float(np.log(self.cost(chosen)) - 2.0 * size)
+
+    def scores_of(self, name: str, chosen: Mapping[str, int]) -> FloatArray:
+        """Gives the score of each candidate of a sensor, the others as they are chosen."""
+        others = {other: number for other, number in chosen.items() if other != name}
+        rest = self.asked + sum(self.vectors[other][number] for other, number in others.items())
+        size = self.sizes[name] + sum(self.sizes[other][number] for other, number in others.items())
+        return np.asarray(np.log(np.sum((self.vectors[name] + rest) ** 2, axis=1)) - 2.0 * size)
+
+    def best_of(self, group: tuple[str, ...], chosen: Mapping[str, int]) -> dict[str, int]:
+        """Gives the best candidates of one sensor or of two together, the others as they are chosen."""
+        if len(group) == 1:
+            return {group[0]: int(np.argmin(self.scores_of(group[0], chosen)))}
+        first, second = group
+        rest = self.asked + sum(self.vectors[name][number] for name, number in chosen.items() if name not in group)
+        left, right = self.vectors[first] + rest, self.vectors[second]
+        costs = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] + 2.0 * left @ right.T
+        # Rounding may leave what should be tiny negative.
+        scores = np.log(np.maximum(costs, 1e-300)) - 2.0 * (self.sizes[first][:, None] + self.sizes[second][None, :])
+        sources = [np.array([candidate.source for candidate in self.candidates[name]]) for name in group]
+        own = (sources[0] == first)[:, None] & (sources[1] == second)[None, :]
+        exchanged = (sources[0] == second)[:, None] & (sources[1] == first)[None, :]
+        scores[~(own | exchanged)] = np.inf
+        best = np.unravel_index(int(np.argmin(scores)), scores.shape)
+        return {first: int(best[0]), second: int(best[1])}
+
+
+def _log_scale(candidate: _Candidate, axes: Mapping[str, int]) -> float:
+    force, moment = UNITS[candidate.unit]
+    return float(sum(np.log(force if axis.startswith("f") else moment) for axis in axes))
 
 
 def _sensors(system: System) -> dict[str, dict[str, int]]:
@@ -210,37 +270,3 @@ def _coefficients(
                 scale = UNITS[candidate.unit][0 if kind == "f" else 1]
                 vector[numbers[component, channel]] = -scale * candidate.turn[row, "xyz".index(other[1])]
     return vector
-
-
-def _cost(asked: FloatArray, vectors: Mapping[str, FloatArray], chosen: Mapping[str, int]) -> float:
-    rest = asked + sum(vectors[name][number] for name, number in chosen.items())
-    return float(rest @ rest)
-
-
-def _costs_of(asked: FloatArray, vectors: Mapping[str, FloatArray], chosen: Mapping[str, int], name: str) -> FloatArray:
-    """Gives the cost of each candidate of a sensor, the others as they are chosen."""
-    rest = asked + sum(vectors[other][number] for other, number in chosen.items() if other != name)
-    return np.asarray(np.sum((vectors[name] + rest) ** 2, axis=1))
-
-
-def _improve(
-    asked: FloatArray,
-    vectors: Mapping[str, FloatArray],
-    candidates: Mapping[str, list[_Candidate]],
-    chosen: dict[str, int],
-    group: tuple[str, ...],
-) -> None:
-    """Chooses the best candidates of one sensor or of two together, the others as they are chosen."""
-    if len(group) == 1:
-        chosen[group[0]] = int(np.argmin(_costs_of(asked, vectors, chosen, group[0])))
-        return
-    first, second = group
-    rest = asked + sum(vectors[name][number] for name, number in chosen.items() if name not in group)
-    left, right = vectors[first] + rest, vectors[second]
-    costs = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] + 2.0 * left @ right.T
-    sources = [np.array([candidate.source for candidate in candidates[name]]) for name in group]
-    own = (sources[0] == first)[:, None] & (sources[1] == second)[None, :]
-    exchanged = (sources[0] == second)[:, None] & (sources[1] == first)[None, :]
-    costs[~(own | exchanged)] = np.inf
-    best = np.unravel_index(int(np.argmin(costs)), costs.shape)
-    chosen[first], chosen[second] = int(best[0]), int(best[1])

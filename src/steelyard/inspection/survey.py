@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
     from steelyard.recording import Recording
 
+BINS = 480
+"""Bins of time over which the course of each column is kept, for plots."""
+
 STRETCH = 10.0
 """Seconds of the stretches that are looked at closely."""
 
@@ -83,12 +86,16 @@ class Survey:
         columns: By name.
         freezes: By group of axes (``left_foot``, ``pelvis.gyro``), the longest freeze.
         activity: How much the joints move in each stretch of `STRETCH` seconds, rad², shape (n_stretches,).
+        lows: By column, the least reading in each of `BINS` equal bins of time; not a number where there is none.
+        highs: The greatest, likewise.
     """
 
     clock: Clock
     columns: Mapping[str, Column]
     freezes: Mapping[str, Freeze]
     activity: FloatArray
+    lows: Mapping[str, FloatArray]
+    highs: Mapping[str, FloatArray]
 
 
 def survey_clock(time: FloatArray) -> Clock:
@@ -110,11 +117,17 @@ def survey_recording(recording: Recording) -> Survey:
     joints = [number for number, name in enumerate(names) if name.startswith("q.")]
     blocks = int(recording.duration // STRETCH) + 1
     sums, squares, counts = (np.zeros((blocks, len(joints))) for _ in range(3))
+    lows, highs = np.full((BINS, len(names)), np.nan), np.full((BINS, len(names)), np.nan)
+    per_second = BINS / max(recording.duration, 1e-9)
     for chunk in recording.chunks():
         table = np.stack([chunk.values[name] for name in names]) if names else np.empty((0, len(chunk)))
         tallies.add(chunk.time, table)
         for tally in freezes.values():
             tally.add(chunk.time, chunk.values)
+        bins = np.minimum(((chunk.time - start) * per_second).astype(np.int64), BINS - 1)
+        edges = np.flatnonzero(np.diff(bins, prepend=-1))
+        for kept, extreme in ((lows, np.fmin), (highs, np.fmax)):
+            kept[bins[edges]] = extreme(kept[bins[edges]], extreme.reduceat(table, edges, axis=1).T)
         block = ((chunk.time - start) // STRETCH).astype(np.int64)
         moving = table[joints]
         there = np.isfinite(moving)
@@ -130,6 +143,8 @@ def survey_recording(recording: Recording) -> Survey:
         dict(zip(names, tallies.finish(float(recording.time[-1])), strict=True)),
         {group: tally.longest for group, tally in freezes.items()},
         activity,
+        {name: lows[:, number] for number, name in enumerate(names)},
+        {name: highs[:, number] for number, name in enumerate(names)},
     )
 
 

@@ -1,0 +1,195 @@
+"""`steelyard inspect`: is this recording any good?"""
+
+from __future__ import annotations
+
+import enum
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.exceptions import RecordingError, RecordingWarning
+from steelyard.inspection import Finding, Inspection, inspect_recording
+from steelyard.inspection.inspection import Channel
+from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
+from steelyard.model import load_model
+from steelyard.recording import Recording, concatenate, read_recording
+
+_STYLES = {"fault": "bold red", "warning": "yellow", "remark": "dim"}
+_HEIGHT = 5
+
+
+class Clock(enum.StrEnum):
+    """Which time a bag's messages count by."""
+
+    MESSAGE = "message"
+    RECEIVE = "receive"
+
+
+def inspect(
+    setup: Annotated[str, typer.Argument(metavar="SETUP", help="A ready setup (g1), a setup file, or a model file.")],
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORDING...", help="CSV, Parquet, NPZ, HDF5 or .mat, MCAP, .bag, or a ROS 2 bag's folder."
+        ),
+    ],
+    clock: Annotated[
+        Clock | None, typer.Option(help="Of bags: the time that messages carry, or that of their receipt.")
+    ] = None,
+    as_written: Annotated[
+        bool, typer.Option("--as-written", help="Read columns as they are, without the setup's [recording] and delays.")
+    ] = False,
+    join: Annotated[bool, typer.Option("--join", help="Take the recordings as one that was split into files.")] = False,
+    channels: Annotated[bool, typer.Option("--channels", help="Show noise and band of every channel.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Plot each group in the terminal.")] = False,
+    png: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the plots as PNG into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if there is a fault.")] = False,
+) -> None:
+    """Is this recording any good?
+
+    Checks clock, names, gaps, limits and units, then holds the sensors against the model: how they are mounted, their
+    units, offsets and delays. What is wrong is said in one sentence, with the lines to write into the setup.
+
+    Exits with 0 when there is no fault, 1 when there is one, 2 when the call is wrong.
+
+    Example:  steelyard inspect g1 walk.mcap dance.csv --plot
+    """
+    model = load_model(setup)
+    console, progress = Console(), Console(stderr=True)
+    with warnings.catch_warnings():
+        # They are shown among the findings.
+        warnings.simplefilter("ignore", RecordingWarning)
+        opened: Iterator[Recording] = (
+            read_recording(path, model, mapped=not as_written, clock=clock.value if clock else None)
+            for path in recordings
+        )
+        if join:
+            opened = iter([concatenate(list(opened))])
+        results = []
+        for recording in opened:
+            with progress.status(Text(f"Inspecting {recording.name} ...")):
+                results.append(inspect_recording(recording, model))
+            if png is not None:
+                _write_png(results[-1], png)
+            if not as_json:
+                _print(console, results[-1], channels=channels, plot=plot)
+    if as_json:
+        typer.echo(json.dumps([result.to_dict() for result in results], indent=2))
+    if not exit_zero and not all(result.good for result in results):
+        raise typer.Exit(1)
+
+
+def _write_png(result: Inspection, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordingError(f"the folder {folder} cannot be made ({error.strerror}); choose another") from error
+    draw_png(result, folder / f"{Path(result.name).name}.png")
+
+
+def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) -> None:
+    clock = result.clock
+    console.print(Text(result.name, style="bold"), soft_wrap=True)
+    gaps = f"{len(clock.gaps)} gaps" if len(clock.gaps) != 1 else "1 gap"
+    console.print(
+        f"{result.row_count} rows, {clock.end - clock.start:.2f} s at {clock.rate:.5g} Hz, jitter "
+        f"{1e3 * clock.jitter:.2g} ms, {gaps}",
+        highlight=False,
+    )
+    console.print(_table(result, channels=channels))
+    if result.vertical_force:
+        force, weight = result.vertical_force["force"], result.vertical_force["weight"]
+        share = f"{100.0 * (force / weight - 1.0):+.1f} %"
+        console.print(
+            f"mean vertical force {force:.1f} N, the model's weight {weight:.1f} N ({share})", highlight=False
+        )
+    if result.delays is not None:
+        text = ", ".join(str(delay) for delay in result.delays.by_sensor.values())
+        console.print(Text(f"delays against the encoders: {text}"), soft_wrap=True)
+    if result.misfit is not None:
+        console.print(
+            f"sensors and model disagree by {result.misfit:.2g} times the usual noise of sensors", highlight=False
+        )
+    if plot:
+        _print_plots(console, result)
+    for finding in result.findings:
+        _print_finding(console, finding)
+    if not result.findings:
+        console.print("nothing wrong was found", style="green")
+    console.print()
+
+
+def _print_finding(console: Console, finding: Finding) -> None:
+    # Names from files may hold anything: each finding stays on its line.
+    words = " ".join(finding.words.split())
+    console.print(Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(words), soft_wrap=True)
+    for line in finding.fix:
+        console.print(Text(f"    {line}", style="cyan"), soft_wrap=True)
+
+
+def _table(result: Inspection, *, channels: bool) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("channel" if channels else "group", overflow="fold", min_width=14)
+    for heading in ("", "rate Hz", "silent", "least", "most", "noise", "band Hz"):
+        if heading or not channels:
+            table.add_column(heading, justify="right", no_wrap=True)
+    groups: dict[str, list[Channel]] = {}
+    for channel in result.channels:
+        groups.setdefault(channel.name if channels else channel.group, []).append(channel)
+    for group, members in groups.items():
+        spectra = [channel.spectrum for channel in members if channel.spectrum is not None]
+        there = [channel.column for channel in members if channel.column.count]
+        span = max(result.clock.end - result.clock.start, 1e-9)
+        missing = max(channel.column.silence for channel in members)
+        cells = [
+            _number([spectrum.rate for spectrum in spectra], "median") if spectra else "-",
+            f"{missing:.3g} s" if missing > max(0.05, 3.0 * span / max(result.row_count, 1)) else "-",
+            f"{min(column.low for column in there):.4g}" if there else "-",
+            f"{max(column.high for column in there):.4g}" if there else "-",
+            _number([spectrum.noise for spectrum in spectra], "median"),
+            _number([spectrum.band for spectrum in spectra], "greatest"),
+        ]
+        name = Text(" ".join(group.split()))
+        table.add_row(name, *cells) if channels else table.add_row(name, str(len(members)), *cells)
+    return table
+
+
+def _number(values: Sequence[float], which: str) -> str:
+    finite = [value for value in values if np.isfinite(value)]
+    if not finite:
+        return "-"
+    return f"{np.median(finite) if which == 'median' else max(finite):.3g}"
+
+
+def _print_plots(console: Console, result: Inspection) -> None:
+    width = max(20, min(console.width - 12, 100))
+    for plot in plan_plots(result):
+        low, high = plot.range
+        title = Text(" ".join(plot.title.split()), style="bold") + Text(f"  {plot.unit}", style="dim")
+        for name, colour in legend(plot):
+            title += Text(f"  {' '.join(name.split())}", style=colour)
+        if plot.left_out:
+            title += Text(f"  and {plot.left_out} that move less", style="dim")
+        console.print(title, soft_wrap=True)
+        rows = draw_braille(plot, width, _HEIGHT)
+        for number, row in enumerate(rows):
+            label = f"{high:.3g}" if number == 0 else f"{low:.3g}" if number == len(rows) - 1 else ""
+            line = Text(f"{label:>10} ", style="dim")
+            for character, dot_colour in row:
+                line.append(character, style=dot_colour or "")
+            console.print(line)
+    console.print(
+        Text(
+            f"{'':>10} {result.clock.start:<{width // 2}.3g}{f'{result.clock.end:.4g} s':>{width - width // 2}}",
+            style="dim",
+        )
+    )

@@ -1,0 +1,179 @@
+"""What people get wrong when they mount sensors and write logs, made on purpose: to see whether it is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.model.recording_map import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.recording import Recording
+
+    Change = Callable[[Model, dict[str, FloatArray]], dict[str, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """One thing that is wrong with a recording.
+
+    Attributes:
+        words: What somebody did.
+        change: What it does to the columns.
+        code: What `inspect` should call it.
+        place: Where: "left" or "right" for the first or second wrench sensor, "both", "imu" for the first inertial
+            sensor, or "joints".
+    """
+
+    words: str
+    change: Change
+    code: str
+    place: str
+
+    def spoil(self, model: Model, recording: Recording) -> Recording:
+        """Gives the recording with the fault in it."""
+        values = dict(recording.values)
+        return recording.with_values(values | self.change(model, values))
+
+    def expected(self, model: Model) -> set[tuple[str, str]]:
+        """Gives the pairs of code and place that should be found, and no others."""
+        sensors = [sensor.name for sensor in model.setup.wrench_sensors[:2]]
+        places = {
+            "left": sensors[:1],
+            "right": sensors[1:],
+            "both": sensors,
+            "imu": [imu.name for imu in model.setup.imus[:1]],
+            "joints": ["joints"],
+        }
+        return {(self.code, place) for place in places[self.place]}
+
+
+def _about(axis: str, degrees: float) -> FloatArray:
+    """Gives the rotation about an axis, exact at right angles."""
+    number = "xyz".index(axis)
+    sine, cosine = round(np.sin(np.radians(degrees))), round(np.cos(np.radians(degrees)))
+    first, second = (number + 1) % 3, (number + 2) % 3
+    turn = np.eye(3)
+    turn[first, first] = turn[second, second] = cosine
+    turn[first, second], turn[second, first] = -sine, sine
+    return turn
+
+
+def _wrench_fault(number: int, turn: FloatArray | None = None, *, force: float = 1.0, moment: float = 1.0) -> Change:
+    """Makes a wrench sensor read turned axes (``true = turn @ reading``) in units of `force` and `moment`."""
+
+    def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        name = model.setup.wrench_sensors[number].name
+        result: dict[str, FloatArray] = {}
+        for kind, unit in (("f", force), ("n", moment)):
+            true = np.stack([values[f"{name}.{kind}{axis}"] for axis in "xyz"], axis=1)
+            read = (true if turn is None else true @ turn) / unit
+            result |= {f"{name}.{kind}{axis}": read[:, column] for column, axis in enumerate("xyz")}
+        return result
+
+    return change
+
+
+def _inertial_fault(turn: FloatArray | None = None, *, accel: float = 1.0, gyro: float = 1.0) -> Change:
+    """Makes the first inertial sensor read turned axes (``true = turn @ reading``) in units of `accel` and `gyro`."""
+
+    def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        name = model.setup.imus[0].name
+        result: dict[str, FloatArray] = {}
+        for kind, unit in (("accel", accel), ("gyro", gyro)):
+            true = np.stack([values[f"{name}.{kind}.{axis}"] for axis in "xyz"], axis=1)
+            read = (true if turn is None else true @ turn) / unit
+            result |= {f"{name}.{kind}.{axis}": read[:, column] for column, axis in enumerate("xyz")}
+        return result
+
+    return change
+
+
+def _both(first: Change, second: Change) -> Change:
+    def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        return first(model, values) | second(model, values)
+
+    return change
+
+
+def _exchange(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    first, second = model.setup.wrench_sensors[:2]
+    result = {}
+    for axis in first.axes:
+        result[f"{first.name}.{axis}"] = values[f"{second.name}.{axis}"]
+        result[f"{second.name}.{axis}"] = values[f"{first.name}.{axis}"]
+    return result
+
+
+def _offset(axis: str, size: float) -> Change:
+    def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        name = f"{model.setup.wrench_sensors[0].name}.{axis}"
+        return {name: values[name] + size}
+
+    return change
+
+
+def _degrees(_: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    return {name: np.degrees(column) for name, column in values.items() if name.startswith(("q.", "q_command."))}
+
+
+FAULTS = {
+    "upside down": Fault(
+        "the left foot's sensor is mounted upside down, turned by 180° about x",
+        _wrench_fault(0, _about("x", 180.0)),
+        "wrench-axes",
+        "left",
+    ),
+    "turned about z": Fault(
+        "the right foot's sensor is turned by 90° about z", _wrench_fault(1, _about("z", 90.0)), "wrench-axes", "right"
+    ),
+    "back to front": Fault(
+        "the left foot's sensor is turned by 180° about z", _wrench_fault(0, _about("z", 180.0)), "wrench-axes", "left"
+    ),
+    "on its side": Fault(
+        "the right foot's sensor is turned by 90° about x", _wrench_fault(1, _about("x", 90.0)), "wrench-axes", "right"
+    ),
+    "opposite sign": Fault(
+        "the left foot's sensor reads what the robot exerts on the ground",
+        _wrench_fault(0, -np.eye(3)),
+        "wrench-sign",
+        "left",
+    ),
+    "kilograms": Fault(
+        "both feet's sensors read in kilograms",
+        _both(
+            _wrench_fault(0, force=UNITS["kg"], moment=UNITS["kg"]),
+            _wrench_fault(1, force=UNITS["kg"], moment=UNITS["kg"]),
+        ),
+        "wrench-unit",
+        "both",
+    ),
+    "newton millimetres": Fault(
+        "the right foot's moments are in N mm", _wrench_fault(1, moment=UNITS["N mm"]), "wrench-unit", "right"
+    ),
+    "exchanged": Fault("the plugs of the two feet's sensors are exchanged", _exchange, "exchanged", "left"),
+    "offset": Fault("the left foot's sensor was tared while it carried 40 N", _offset("fz", -40.0), "offset", "left"),
+    "inertial sensor yawed": Fault(
+        "the inertial sensor is turned by 90° about z", _inertial_fault(_about("z", 90.0)), "inertial-axes", "imu"
+    ),
+    "inertial sensor upside down": Fault(
+        "the inertial sensor is mounted upside down, turned by 180° about x",
+        _inertial_fault(_about("x", 180.0)),
+        "inertial-axes",
+        "imu",
+    ),
+    "accelerometer in g": Fault(
+        "the accelerometer reads in g", _inertial_fault(accel=UNITS["g"]), "accelerometer-unit", "imu"
+    ),
+    "gyro in degrees": Fault(
+        "the gyro reads in degrees per second", _inertial_fault(gyro=UNITS["deg/s"]), "gyro-unit", "imu"
+    ),
+    "joints in degrees": Fault("the joint angles were logged in degrees", _degrees, "degrees", "joints"),
+}
+"""Faults by name."""
