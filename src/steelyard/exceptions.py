@@ -94,6 +94,10 @@ class RecordingError(SteelyardError):
         super().__init__(message)
 
 
+class RecordingWarning(UserWarning):
+    """Something in a recording was noticed, and put right or left out, while it was read."""
+
+
 class LaboratoryError(SteelyardError):
     """The virtual laboratory cannot do what it is asked, or its data are not good.
 

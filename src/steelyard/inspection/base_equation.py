@@ -48,12 +48,12 @@ class BaseEquation:
         columns: The wrench that the model asks for, and the columns asked for, as far as no plausible model and no
             sensor offset explains them, shape (n_rows, 1 + n_columns). The rows of the priors are the last.
         samples: Number of the sample that each row belongs to, −1 for those of the priors, shape (n_rows,).
-        sample_count: How many samples there are.
+        unknowns: Orthonormal columns that span what was eliminated, shape (n_rows, n_unknowns).
     """
 
     columns: FloatArray
     samples: np.ndarray[tuple[int], np.dtype[np.int64]]
-    sample_count: int
+    unknowns: FloatArray
 
     @cached_property
     def triangle(self) -> FloatArray:
@@ -106,7 +106,7 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
     asked.append(np.zeros((len(priors), asked[0].shape[1])))
     samples.append(np.full(len(priors), -1))
     eliminated, given = np.linalg.qr(np.concatenate(unknowns)).Q, np.concatenate(asked)
-    return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), count)
+    return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), eliminated)
 
 
 def spread_by_blocks(
@@ -115,7 +115,8 @@ def spread_by_blocks(
     """Gives the covariance of unknowns of the base equation, and its degrees of freedom.
 
     Residuals are alike from sample to sample: the scores ``changeᵀ rest`` are added up over blocks of samples, and
-    their spread from block to block is taken.
+    their spread from block to block is taken. What all the unknowns soaked up of a block's residual is put back first,
+    ``(1 − H)⁻¹ rest`` with the block's part H of the projection, as leaving the block out would (the jackknife, CR3).
 
     Args:
         equation: The base equation.
@@ -125,14 +126,17 @@ def spread_by_blocks(
         precision: Of the unknowns' priors, shape (n_unknowns,).
     """
     measured = equation.samples >= 0
+    # Rows are in the order of samples: blocks are slices.
     blocks = equation.samples[measured] // size
-    count = int(blocks[-1]) + 1
-    scores = np.stack(
-        [np.bincount(blocks, weights=column * rest[measured], minlength=count) for column in change[measured].T], axis=1
-    )
-    freedom = max(1, count - change.shape[1])
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    spanned = np.concatenate([equation.unknowns, np.linalg.qr(change).Q], axis=1)[measured]
+    scores = np.empty((len(starts), change.shape[1]))
+    for number, part in enumerate(np.split(np.arange(len(blocks)), starts[1:])):
+        soaked = np.eye(len(part)) - spanned[part] @ spanned[part].T
+        scores[number] = change[part].T @ np.linalg.solve(soaked, rest[part])
+    freedom = max(1, len(starts) - change.shape[1])
     inverse = np.linalg.inv(change.T @ change + np.diag(precision))
-    middle = scores.T @ scores * (count / freedom) + np.diag(precision)
+    middle = scores.T @ scores + np.diag(precision)
     return np.asarray(inverse @ middle @ inverse), freedom
 
 

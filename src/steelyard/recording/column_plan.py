@@ -10,7 +10,8 @@ from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.recording_map import ArraySource, ColumnSource
 from steelyard.recording.column_names import GRAMMAR, parse_column
-from steelyard.recording.time_column import TimeColumn, find_time, show_name, show_names
+from steelyard.recording.time_column import TimeColumn, find_time
+from steelyard.recording.wording import count, show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +82,9 @@ def plan_columns(contents: Contents, recording_map: RecordingMap, joints: Sequen
     if not columns and not recording_map.columns and not recording_map.arrays:
         columns = {f"q.{name}": ColumnSource(name) for name in contents.names if name in joints and name not in taken}
         if columns:
-            notes.append(f"{show_names(source.name for source in columns.values())} are taken for joint positions")
+            notes.append(
+                f"the columns {show_names(source.name for source in columns.values())} are taken for joint angles"
+            )
     others = [name for name in contents.names if name not in taken]
     if not columns:
         there = show_names(others + list(contents.unusable))
@@ -89,7 +92,7 @@ def plan_columns(contents: Contents, recording_map: RecordingMap, joints: Sequen
     used = {source.name for source in columns.values()}
     ignored = _ignored(contents, [name for name in others if name not in used])
     if ignored:
-        notes.append(f"{len(ignored)} columns are not used: {show_names(ignored)}")
+        notes.append(f"{count(len(ignored), 'column is', 'columns are')} not used: {show_names(ignored)}")
     return ColumnPlan(time, columns, tuple(notes))
 
 

@@ -1,4 +1,4 @@
-"""Fields of a CSV file looked at one by one, where reading them as numbers failed."""
+"""Fields of a CSV file as text, where reading them as numbers failed: what else they may be, and which is at fault."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.recording.csv_dialect import MISSING, is_missing, is_number, is_whole
+from steelyard.recording.csv_dialect import MISSING, is_date, is_missing, is_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from steelyard.model.parameters import FloatArray
+
+_MISSING = pa.array(sorted(MISSING))
+_NOTHING = pa.scalar(None, pa.string())
 
 
 class NotANumberError(Exception):
@@ -25,28 +30,38 @@ class NotANumberError(Exception):
 
 
 def drop_empty_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Gives the rows in which something stands; the first column tells whether one need be looked at."""
+    """Gives the rows in which something stands; a row whose first field is there need not be looked at."""
     if batch.column(0).null_count == 0:
         return batch
     empty = reduce(pc.and_, [column.is_null() for column in batch.columns])
     return batch.filter(pc.invert(empty))
 
 
+def as_numbers(column: pa.Array) -> Any:
+    """Gives numbers of their own type, shape (n,), nanoseconds for dates; not a number where one is missing."""
+    whole = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    return whole.to_numpy(zero_copy_only=False)
+
+
 def careful_numbers(cells: pa.Array, decimal: str) -> FloatArray:
     """Gives fields as numbers, shape (n,); not a number where nothing stands.
+
+    Args:
+        cells: Fields as bytes.
+        decimal: The decimal sign.
 
     Raises:
         NotANumberError: A field is something else.
     """
-    texts = _texts(cells)
-    result = np.full(len(texts), np.nan)
-    for row, text in enumerate(texts):
-        if is_missing(text):
-            continue
-        if not is_number(text, decimal):
-            raise NotANumberError(row, text)
-        result[row] = float(text.replace(",", "."))
-    return result
+    try:
+        texts = _plain_texts(cells)
+        if decimal == ",":
+            # A point in such a file sets thousands apart, if anything: it must not become a decimal point.
+            texts = pc.replace_substring(pc.replace_substring(texts, ".", "?"), ",", ".")
+        return np.asarray(as_numbers(texts.cast(pa.float64())), dtype=np.float64)
+    except pa.ArrowInvalid:
+        _raise_first(cells, lambda text: is_number(text, decimal))
+    return np.array([np.nan if is_missing(text) else float(text.replace(",", ".")) for text in _decoded(cells)])
 
 
 def careful_times(cells: pa.Array, decimal: str) -> Any:
@@ -55,10 +70,43 @@ def careful_times(cells: pa.Array, decimal: str) -> Any:
     Raises:
         NotANumberError: A field is no number.
     """
-    texts = _texts(cells)
-    if texts and all(is_whole(text) for text in texts):
+    try:
+        return as_numbers(_plain_texts(cells).cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return careful_numbers(cells, decimal)
+
+
+def careful_dates(cells: pa.Array, kind: pa.DataType) -> Any:
+    """Gives dates as nanoseconds since 1970, shape (n,).
+
+    Raises:
+        NotANumberError: A field is no date.
+    """
+    try:
+        return as_numbers(_plain_texts(cells).cast(kind))
+    except pa.ArrowInvalid:
+        _raise_first(cells, is_date)
+    texts = _decoded(cells)
+    for row, text in enumerate(texts):
         try:
-            return np.array([int(text) for text in texts], dtype=np.int64)
-        except OverflowError:
-            return careful_numbers(cells, decimal)
-    return careful_numbers(cells, decimal)
+            pa.array([text.strip()]).cast(kind)
+        except pa.ArrowInvalid as error:
+            raise NotANumberError(row, text) from error
+    return np.full(len(texts), np.nan)
+
+
+def _plain_texts(cells: pa.Array) -> pa.Array:
+    """Gives fields as texts without blanks around them; none where one stands for a missing number."""
+    texts = pc.utf8_trim_whitespace(cells.cast(pa.string()))
+    return pc.if_else(pc.is_in(pc.utf8_lower(texts), value_set=_MISSING), _NOTHING, texts)
+
+
+def _decoded(cells: pa.Array) -> list[str]:
+    return [(cell or b"").decode("utf-8", errors="replace") for cell in cells.to_pylist()]
+
+
+def _raise_first(cells: pa.Array, is_good: Callable[[str], bool]) -> None:
+    """Raises for the first field that is neither good nor missing."""
+    for row, text in enumerate(_decoded(cells)):
+        if not is_missing(text) and not is_good(text):
+            raise NotANumberError(row, text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.time_column import show_name, show_names
+from steelyard.recording.wording import show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file that are looked at."""
 
-MISSING = frozenset(
-    ("", "nan", "-nan", "na", "n/a", "#n/a", "null", "none", "-", "--")
-    + ("nan(ind)", "-nan(ind)", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind")
-)
-"""Small letters of what stands for a missing number; the last are how C libraries write what is not a number."""
+_NOT_A_NUMBER_IN_C = ("nan(ind)", "-nan(ind)", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind")
+
+MISSING = frozenset(("", "nan", "-nan", "na", "n/a", "#n/a", "null", "none", "-", "--", *_NOT_A_NUMBER_IN_C))
+"""What stands for a missing number, in small letters."""
 
 BLANKS = " "
 """The separator of columns that runs of blanks and tabs set apart."""
@@ -89,7 +88,7 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
     """Gives how a CSV file is written.
 
     Args:
-        head: Its first bytes, in UTF-8 (or Latin-1, where that is the encoding).
+        head: The first bytes of its text, in UTF-8.
         name: The file, for messages.
         encoding: Of the file.
         whole: Whether the head is all of it.
@@ -97,8 +96,7 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
     Raises:
         RecordingError: It has no header, or a broken one.
     """
-    bytes_as = "latin-1" if encoding == "latin-1" else "utf-8"
-    text = codecs.getincrementaldecoder(bytes_as)(errors="replace").decode(head)
+    text = codecs.getincrementaldecoder("utf-8")(errors="replace").decode(head)
     mark = 1 if text.startswith("\ufeff") else 0
     if not whole:
         # The last line may be cut.
@@ -109,15 +107,18 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
     tables = [table for table in found if table is not None and len(table.header) > 1]
     if not tables:
         raise RecordingError(
-            f"{name} has no header of several names in its first line; write one such as 'time,q.left_knee', with , ; | "
-            "tabs or blanks between the columns"
+            f"{name} has no header of several names in its first line; write one such as 'time,q.left_knee', with "
+            ", ; | tabs or blanks between the columns"
         )
     table = max(tables, key=lambda each: each.score)
     names = _clean_names(table.header, name)
     rows, rows_before, units, start = _skip_units(table)
     decimal = "," if any("," in cell and _is_number(cell) for row in rows for cell in row) else "."
     notes = (
-        [f"the row under the header ({show_names(unit for unit in units if unit)}) is taken for units and was skipped"]
+        [
+            f"the row under the header ({show_names(unit for unit in units if unit)}) is taken for units and was "
+            "skipped; only that of time is heeded"
+        ]
         if units
         else []
     )
@@ -126,7 +127,7 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
         separator=table.separator,
         decimal=decimal,
         names=names,
-        start=len(text[:start].encode(bytes_as, errors="replace")),
+        start=len(text[:start].encode()),
         rows_before=rows_before,
         quoted='"' in text[start:],
         sample=tuple(tuple(row) for row in rows if len(row) == len(names)),
@@ -210,7 +211,7 @@ def _try_separator(text: str, body: int, comment: str, separator: str) -> _Table
         header, start = first, first[1]
     if header is None:
         return None
-    following = []
+    following: list[tuple[tuple[str, ...], int]] = []
     for row, end in _split_rows(text, start, separator):
         if row[0].lstrip().startswith(("#", "%")) and not following:
             start = end

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.column_plan import Contents
-from steelyard.recording.csv_cells import NotANumberError, careful_dates, careful_numbers, careful_times, drop_empty_rows
+from steelyard.recording.csv_cells import NotANumberError, as_numbers, careful_dates, careful_numbers, careful_times
 from steelyard.recording.csv_dialect import (
     BLANKS,
     HEAD_BYTES,
@@ -25,8 +23,11 @@ from steelyard.recording.csv_dialect import (
     is_number,
     is_whole,
 )
+from steelyard.recording.csv_rows import RowJudge
+from steelyard.recording.csv_stream import SingleBlanks, ends_with_a_line, guess_size, open_text, read_bytes
 from steelyard.recording.tables import fill_rows
-from steelyard.recording.time_column import show_name, unit_of_word
+from steelyard.recording.time_column import unit_of_word
+from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from steelyard.recording.csv_dialect import Dialect
     from steelyard.recording.recording import Recording
 
-_BLOCK_BYTES = 1 << 21
-_GZIP = b"\x1f\x8b"
+_BLOCK_BYTES = 1 << 19
+_ROWS_IN_BLOCK = 8
 _SPELLINGS = sorted({spelled for word in MISSING for spelled in (word, word.upper(), word.capitalize())} | {"NaN"})
 
 
@@ -54,6 +55,8 @@ class CsvSource:
         self._path = path
         self._name = path.name
         self._has_rows = True
+        self.row_estimate = 0
+        self._block_bytes = _BLOCK_BYTES
         self._dialect = self._look()
         self.notes: list[str] = list(self._dialect.notes)
         self.contents = self._sort_columns()
@@ -62,36 +65,40 @@ class CsvSource:
         """Gives the rows piece by piece; see `TableSource`."""
         names = (time, *wanted)
         time_type = self._time_type(time)
-        rows = _Rows(self._name, self._dialect)
+        rows = RowJudge(self._name, self._dialect)
         try:
-            for batch in self._batches(names, [time_type, *[pa.float64()] * len(wanted)], rows):
-                yield _as_stamps(batch.column(0)), fill_rows(map(_as_numbers, batch.columns[1:]), len(batch), len(wanted))
+            for batch in self._batches(names, [time_type, *[pa.float64()] * len(wanted)], rows, careful=False):
+                full = rows.drop_empty(batch)
+                yield as_numbers(full.column(0)), fill_rows(map(as_numbers, full.columns[1:]), len(full), len(wanted))
         except pa.ArrowInvalid:
-            # A field is not as expected: go on from here field by field, and stop at the one at fault, if there is one.
-            given, rows = rows.given, _Rows(self._name, self._dialect)
+            # Something is not as expected: go on from here field by field, and stop where it is at fault.
+            given = rows.seen
+            rows.seen = 0
             yield from self._careful_blocks(names, time_type, rows, given)
         self.notes += rows.notes()
 
     def _careful_blocks(
-        self, names: Sequence[str], time_type: pa.DataType, rows: _Rows, given: int
+        self, names: Sequence[str], time_type: pa.DataType, rows: RowJudge, given: int
     ) -> Iterator[tuple[Any, FloatArray]]:
         """Gives the rows from number `given` on, each field looked at as text."""
-        batches = self._batches(names, [pa.binary()] * len(names), rows)
+        batches = self._batches(names, [pa.binary()] * len(names), rows, careful=True)
         try:
             batch = next(batches, None)
             while batch is not None:
-                first = rows.given - len(batch)
+                first = rows.seen - len(batch)
+                row = first + rows.skipped + self._dialect.rows_before + 1
+                known = min(max(0, given - first), len(batch))
                 following = next(batches, None)
-                part = batch.slice(min(max(0, given - first), len(batch)))
-                cut = following is None and not self._ends_with_a_line()
-                yield self._convert(names, time_type, part, rows, cut=cut)
+                rows.may_be_cut = following is None and not ends_with_a_line(self._path)
+                yield self._convert(names, time_type, rows.drop_empty(batch.slice(known)), row + known, rows)
                 batch = following
         except pa.ArrowInvalid as error:
-            raise rows.error(str(error)) from error
+            raise rows.error(reason(error)) from error
 
     def _convert(
-        self, names: Sequence[str], time_type: pa.DataType, batch: pa.RecordBatch, rows: _Rows, *, cut: bool
+        self, names: Sequence[str], time_type: pa.DataType, batch: pa.RecordBatch, row: int, rows: RowJudge
     ) -> tuple[Any, FloatArray]:
+        """Gives the rows of a batch, the first of which is number `row` below the header."""
         decimal = self._dialect.decimal
         try:
             number = 0
@@ -101,78 +108,88 @@ class CsvSource:
                 stamps = careful_times(batch.column(0), decimal)
             columns = []
             for number in range(1, len(names)):
-                columns.append(careful_numbers(batch.column(number), decimal))  # noqa: PERF401 (its number is needed)
+                columns.append(careful_numbers(batch.column(number), decimal))
         except NotANumberError as error:
-            if cut and error.row == len(batch) - 1:
-                rows.last_is_cut = True
-                return self._convert(names, time_type, batch.slice(0, error.row), rows, cut=False)
-            row = rows.given - len(batch) + error.row + rows.skipped + self._dialect.rows_before + 1
+            if rows.may_be_cut and error.row == len(batch) - 1:
+                rows.may_be_cut, rows.last_is_cut = False, True
+                return self._convert(names, time_type, batch.slice(0, error.row), row, rows)
             raise RecordingError(
-                f"{self._name}: the column {show_name(names[number])} holds {show_name(error.text)} in row {row} below "
-                "the header, where a number should be; correct it, or leave it empty",
+                f"{self._name}: the column {show_name(names[number])} holds {show_name(error.text)} in row "
+                f"{row + error.row} below the header, where a number should be; correct it, or leave it empty",
                 column=names[number],
             ) from error
         return stamps, fill_rows(columns, len(batch), len(columns))
 
-    def _batches(self, names: Sequence[str], types: Sequence[pa.DataType], rows: _Rows) -> Iterator[pa.RecordBatch]:
-        """Gives some columns piece by piece, without rows that are empty.
+    def _batches(
+        self, names: Sequence[str], types: Sequence[pa.DataType], rows: RowJudge, *, careful: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Gives some columns piece by piece.
+
+        Args:
+            names: Of the columns.
+            types: To read them as.
+            rows: Counts what is read.
+            careful: Whether rows with the wrong number of fields are judged, and bytes that are no text replaced.
 
         Raises:
-            ArrowInvalid: A field is not of its type, or rows have the wrong number of fields.
+            ArrowInvalid: A field is not of its type, or a row has the wrong number of fields.
             RecordingError: The file is damaged.
         """
         if not self._has_rows:
             return
         columns = [str(self._dialect.names.index(name)) for name in names]
-        separator = "\t" if self._dialect.separator == BLANKS else self._dialect.separator
         options = {
             "read_options": arrow_csv.ReadOptions(
                 column_names=[str(number) for number in range(len(self._dialect.names))],
-                block_size=_BLOCK_BYTES,
+                block_size=self._block_bytes,
                 use_threads=False,
             ),
             "parse_options": arrow_csv.ParseOptions(
-                delimiter=separator, newlines_in_values=self._dialect.quoted, invalid_row_handler=rows.judge
+                delimiter=self._dialect.separator,
+                newlines_in_values=self._dialect.quoted,
+                invalid_row_handler=rows.judge if careful else None,
             ),
             "convert_options": arrow_csv.ConvertOptions(
                 include_columns=columns,
                 column_types=dict(zip(columns, types, strict=True)),
                 null_values=_SPELLINGS,
+                strings_can_be_null=True,
                 decimal_point=self._dialect.decimal,
                 check_utf8=False,
             ),
         }
-        stream = self._open(self._dialect.encoding)
+        stream = self._open(self._dialect.encoding, careful=careful)
         try:
-            _read_bytes(stream, self._dialect.start)
+            read_bytes(stream, self._dialect.start)
             if self._dialect.separator == BLANKS:
-                stream = pa.TransformInputStream(stream, _BlanksToTabs())
+                stream = pa.TransformInputStream(stream, SingleBlanks())
             reader = arrow_csv.open_csv(stream, memory_pool=pa.system_memory_pool(), **options)
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             raise self._damaged(error) from error
         while True:
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
                 return
-            except (OSError, UnicodeError) as error:
+            except OSError as error:
                 raise self._damaged(error) from error
-            full = drop_empty_rows(batch)
-            rows.given += len(full)
-            rows.skipped += len(batch) - len(full)
-            rows.empty += len(batch) - len(full)
-            yield full
+            rows.seen += len(batch)
+            yield batch
 
     def _look(self) -> Dialect:
-        head = self._read_head("")
+        head = self._read_head("utf-8")
         if not head.strip():
             raise RecordingError(f"{self._name} is empty; record again")
         encoding, notes = find_encoding(head, self._name)
-        if encoding == "utf-16":
+        if encoding != "utf-8":
             head = self._read_head(encoding)
         whole = len(head) < HEAD_BYTES
         dialect = find_dialect(head, self._name, encoding, whole=whole)
         self._has_rows = not whole or bool(head[dialect.start :].strip())
+        bytes_in_row = max(1, len(head) - dialect.start) // max(1, head[dialect.start :].count(b"\n")) + 1
+        self.row_estimate = guess_size(self._path) // bytes_in_row
+        # The reader keeps dozens of blocks in memory; a row must lie in no more than two.
+        self._block_bytes = max(_BLOCK_BYTES, _ROWS_IN_BLOCK * bytes_in_row)
         return replace(dialect, notes=(*notes, *dialect.notes))
 
     def _sort_columns(self) -> Contents:
@@ -203,101 +220,22 @@ class CsvSource:
     def _sample(self, number: int) -> list[str]:
         return [row[number] for row in self._dialect.sample if not is_missing(row[number])]
 
-    def _open(self, encoding: str) -> Any:
-        """Gives the file as a stream of bytes: unpacked, and UTF-8 where it is UTF-16."""
+    def _open(self, encoding: str, *, careful: bool = False) -> Any:
         try:
-            with self._path.open("rb") as file:
-                packed = file.read(2) == _GZIP
-            stream = pa.input_stream(str(self._path), compression="gzip" if packed else None)
+            return open_text(self._path, encoding, careful=careful)
         except OSError as error:
             raise RecordingError(
-                f"{self._name} cannot be read ({error.strerror or error}); check its permissions"
+                f"{self._name} cannot be read ({error.strerror or reason(error)}); check its permissions"
             ) from error
-        return pa.transcoding_input_stream(stream, "utf-16", "utf-8") if encoding == "utf-16" else stream
 
     def _read_head(self, encoding: str) -> bytes:
         try:
-            return _read_bytes(self._open(encoding), HEAD_BYTES)
-        except (OSError, UnicodeError) as error:
+            return read_bytes(self._open(encoding), HEAD_BYTES)
+        except OSError as error:
             raise self._damaged(error) from error
 
-    def _ends_with_a_line(self) -> bool:
-        """Tells whether the last line is known to be whole."""
-        with self._path.open("rb") as file:
-            file.seek(max(0, self._path.stat().st_size - 2))
-            return file.read().strip(b"\0")[-1:] in {b"\n", b"\r"}
-
     def _damaged(self, error: Exception) -> RecordingError:
-        return RecordingError(f"{self._name} is damaged and cannot be unpacked ({error}); copy it again")
-
-
-class _Rows:
-    """Counts the rows of a CSV file, and judges those with the wrong number of fields."""
-
-    def __init__(self, name: str, dialect: Dialect) -> None:
-        self.given = 0
-        self.skipped = 0
-        self.empty = 0
-        self.last_is_cut = False
-        self._bad: Any = None
-        self._name = name
-        self._before = dialect.rows_before
-
-    def judge(self, row: Any) -> str:
-        """Says what to do with a row that has the wrong number of fields; the first may turn out to be the last."""
-        if not row.text.strip() or row.text.lstrip().startswith(("#", "%")):
-            self.skipped += 1
-            return "skip"
-        if self._bad is not None:
-            return "error"
-        self._bad = row
-        return "skip"
-
-    def error(self, reason: str) -> RecordingError:
-        """Gives the error for a file that could not be read to its end."""
-        if self._bad is None:
-            return RecordingError(
-                f"{self._name}: after row {self.given} below the header the text is no table any more ({reason}); look for "
-                "a quotation mark that is not closed"
-            )
-        row = self._bad
-        return RecordingError(
-            f"{self._name}: row {(row.number or 0) + self._before} below the header has {row.actual_columns} fields, the "
-            f"header has {row.expected_columns}: {show_name(row.text)}; correct the row"
-        )
-
-    def notes(self) -> list[str]:
-        """Gives what was noticed, when all rows have been read.
-
-        Raises:
-            RecordingError: A row has the wrong number of fields, and is not a last one that was cut.
-        """
-        notes = []
-        row = self._bad
-        if row is not None:
-            is_last = row.number == self.given + self.skipped + 1
-            if not is_last or row.actual_columns > row.expected_columns:
-                raise self.error("")
-        if row is not None or self.last_is_cut:
-            notes.append("its last line is cut and was dropped")
-        if self.empty:
-            notes.append(f"{self.empty} of its rows are empty and were dropped")
-        return notes
-
-
-class _BlanksToTabs:
-    """Makes one tab of each run of blanks, and none at the ends of lines, in a stream of bytes."""
-
-    def __init__(self) -> None:
-        self._held = b"\n"
-
-    def __call__(self, piece: Any) -> bytes:
-        text = self._held + bytes(piece)
-        kept = text.rstrip(b" \t\r\n")
-        # Blanks at the end of a piece may go on in the next.
-        self._held = text[len(kept) :]
-        kept = re.sub(rb"[ \t]*[\r\n]+[ \t\r\n]*", b"\n", kept)
-        return re.sub(rb"[ \t]+", b"\t", kept)
+        return RecordingError(f"{self._name} is damaged and cannot be unpacked ({reason(error)}); copy it again")
 
 
 def write_csv(recording: Recording, path: Path, *, packed: bool) -> None:
@@ -307,7 +245,7 @@ def write_csv(recording: Recording, path: Path, *, packed: bool) -> None:
 
     Args:
         recording: What to write.
-        path: A file that is there already, to be written over.
+        path: Where; what is there is written over.
         packed: Whether to pack it with gzip.
 
     Raises:
@@ -325,25 +263,3 @@ def write_csv(recording: Recording, path: Path, *, packed: bool) -> None:
         for part in recording.chunks():
             columns = [pa.array(values, from_pandas=True) for values in (part.time, *part.values.values())]
             writer.write_batch(pa.record_batch(columns, schema=schema))
-
-
-def _read_bytes(stream: Any, count: int) -> bytes:
-    """Gives so many bytes of a stream, or all that there are; streams may give fewer than asked for at a time."""
-    pieces = []
-    while count > 0:
-        piece = stream.read(count)
-        if not piece:
-            break
-        pieces.append(piece)
-        count -= len(piece)
-    return b"".join(pieces)
-
-
-def _as_stamps(column: pa.Array) -> Any:
-    """Gives times as numbers of their own type; nanoseconds for dates."""
-    whole = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-    return whole.to_numpy(zero_copy_only=False)
-
-
-def _as_numbers(column: pa.Array) -> Any:
-    return column.to_numpy(zero_copy_only=False)

@@ -81,7 +81,7 @@ def read_stream_clock(name: str, stream: MessageStream, clock: str, origin: int)
 
 def _drop_unstamped(stream: MessageStream, notes: list[str]) -> BoolArray | None:
     """Gives which rows carry a time, where some do not; a clock that starts at zero does."""
-    unstamped = stream.stamps == 0
+    unstamped: BoolArray = stream.stamps == 0
     if not unstamped.any() or np.median(stream.stamps[~unstamped]) < EPOCH * _SECOND:
         return None
     count = int(np.count_nonzero(unstamped))
@@ -136,8 +136,8 @@ def compare_clocks(streams: Sequence[MessageStream], master: MessageStream, cloc
     for topic, (median, spread, drift) in offsets.items():
         if reference is not None and abs(median - reference[0]) > max(_OTHER_CLOCK, spread):
             notes.append(
-                f"{topic!r} is on another clock than {master.topic!r}: its messages are received {median:.3g} s after their "
-                f'time, theirs {reference[0]:.3g} s; clock = "{RECEIVE}" would put them together'
+                f"{topic!r} is on another clock than {master.topic!r}: its messages are received {median:.3g} s after "
+                f'their time, the others {reference[0]:.3g} s; clock = "{RECEIVE}" would put them together'
             )
         if abs(drift) > max(_DRIFT, spread):
             notes.append(f"the times of {topic!r} drift by {1e3 * drift:.3g} ms against the times of receipt; {used}")

@@ -1,4 +1,4 @@
-"""Messages of a bag, topic by topic, into streams of rows: decoded in batches, and out of memory where they are many."""
+"""Messages of a bag, topic by topic, into streams of rows: decoded in batches, out of memory where they are many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.columns import Spool
+from steelyard.recording.columns import LazyColumns, Spool
 from steelyard.recording.ros_messages import ENCODINGS, Decoder, columns_of, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from steelyard.model.parameters import FloatArray
     from steelyard.recording.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
@@ -67,7 +67,7 @@ class _GrowingStream:
 
 
 class TopicReader:
-    """Takes the messages of one topic; publishers that name other joints, or another frame, become streams of their own.
+    """Takes the messages of one topic; publishers that name other joints, or another frame, become streams apart.
 
     Args:
         file: What is being read, for messages.
@@ -93,7 +93,7 @@ class TopicReader:
     def add(self, received: int, message: bytes) -> None:
         """Takes a message and the time of its receipt, ns."""
         if not 0 <= received < _LATEST:
-            self._drop(f"its time of receipt ({received} ns) is none")
+            self.drop(f"its time of receipt ({received} ns) is none")
             return
         self._messages.append(message)
         self._received.append(received)
@@ -101,24 +101,38 @@ class TopicReader:
         if self._waiting > _BATCH_BYTES or len(self._messages) >= _BATCH_COUNT:
             self._flush()
 
+    def drop(self, reason: str) -> None:
+        """Takes note of a message that cannot be read."""
+        self._broken_count += 1
+        self.message_count += 1
+        if len(self._broken) < 3:
+            self._broken.append(reason)
+
     def finish(self) -> list[MessageStream]:
         """Gives the streams, the one that came first first."""
         self._flush()
-        return [
-            MessageStream(
-                topic=self.topic,
-                kind=self.kind,
-                frame=growing.layout.frame,
-                joints=growing.layout.joints,
-                columns=growing.spool.finish(),
-                measured=tuple(
-                    name for name, there in zip(growing.spool.names, growing.measured, strict=True) if there
-                ),
-                stamps=np.concatenate(growing.stamps),
-                received=np.concatenate(growing.received),
-            )
-            for growing in self._streams.values()
-        ]
+        streams = [self._finish_stream(growing) for growing in self._streams.values()]
+        self._streams.clear()
+        return streams
+
+    def _finish_stream(self, growing: _GrowingStream) -> MessageStream:
+        columns = growing.spool.finish()
+        stamps, received = np.concatenate(growing.stamps), np.concatenate(growing.received)
+        if np.any(np.diff(received) < 0):
+            # Files that were merged, or written by several threads, need not be in order.
+            order = np.argsort(received, kind="stable")
+            stamps, received = stamps[order], received[order]
+            columns = _sort_rows(columns, order)
+        return MessageStream(
+            topic=self.topic,
+            kind=self.kind,
+            frame=growing.layout.frame,
+            joints=growing.layout.joints,
+            columns=columns,
+            measured=tuple(name for name, there in zip(growing.spool.names, growing.measured, strict=True) if there),
+            stamps=stamps,
+            received=received,
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -131,19 +145,13 @@ class TopicReader:
             f"({reasons})"
         ]
 
-    def _drop(self, reason: str, count: int = 1) -> None:
-        self._broken_count += count
-        self.message_count += count
-        if len(self._broken) < 3:
-            self._broken.append(reason)
-
     def _flush(self) -> None:
         if not self._messages:
             return
         decoded, broken = self._decoder.decode(self._messages)
         received = np.array(self._received, dtype=np.int64)
         for number, reason in broken.items():
-            self._drop(
+            self.drop(
                 reason if self._broken else f"the first received at {self._received[number] / 1e9:.3f} s: {reason}"
             )
         self.message_count += len(self._messages) - len(broken)
@@ -180,8 +188,8 @@ class TopicReader:
         if len(self._streams) >= _MOST_STREAMS:
             what = "sets of joints" if self.kind == "joints" else "frames"
             raise RecordingError(
-                f"{self._file}: the messages of {self.topic!r} name more than {_MOST_STREAMS} different {what}; leave the "
-                f'topic out with {self.topic!r} = "ignore" in [recording.topics] of the setup'
+                f"{self._file}: the messages of {self.topic!r} name more than {_MOST_STREAMS} different {what}; leave "
+                f'the topic out with {self.topic!r} = "ignore" in [recording.topics] of the setup'
             )
         names = columns_of(self.kind, part.layout)
         growing = _GrowingStream(
@@ -189,6 +197,30 @@ class TopicReader:
         )
         self._streams[key] = growing
         return growing
+
+
+def _sort_rows(columns: Mapping[str, FloatArray], order: IntArray) -> Mapping[str, FloatArray]:
+    if isinstance(columns, LazyColumns):
+        return _SortedRows(columns, order)
+    return {name: values[order] for name, values in columns.items()}
+
+
+class _SortedRows(LazyColumns):
+    """The rows of lazy columns in another order; neighbours should not have been far apart."""
+
+    def __init__(self, whole: LazyColumns, order: IntArray) -> None:
+        super().__init__(whole.names, len(order))
+        self._whole = whole
+        self._order = order
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Gives some rows of some columns."""
+        rows = self._order[start:stop]
+        if len(rows) == 0:
+            return {name: np.empty(0) for name in names}
+        first = int(rows.min())
+        part = self._whole.read(names, first, int(rows.max()) + 1)
+        return {name: values[rows - first] for name, values in part.items()}
 
 
 class MessageCollector:
@@ -208,6 +240,7 @@ class MessageCollector:
 
     def open_topic(self, topic: str, type_name: str, encoding: str) -> TopicReader | None:
         """Gives what takes the messages of a topic, or None where they need not be read."""
+        topic = topic if topic.startswith("/") else f"/{topic}"
         self.types.setdefault(topic, type_name)
         kind = kind_of(type_name)
         if kind is None or topic in self._ignored:
@@ -219,8 +252,8 @@ class MessageCollector:
             return None
         key = (topic, kind, encoding)
         if key not in self._readers:
-            self._readers[key] = TopicReader(self.name, *key)  # type: ignore[arg-type]
-        return self._readers[key]  # type: ignore[index]
+            self._readers[key] = TopicReader(self.name, *key)
+        return self._readers[key]
 
     def finish(self) -> list[MessageStream]:
         """Gives the streams of all topics, in the order in which the topics were opened."""

@@ -19,6 +19,7 @@ GAP_PERIODS = 2.5
 """A silence longer than this many usual periods of a sensor is a gap: nothing is put between its ends."""
 
 _SAME_INSTANT = 1e-6
+_MARGINS = (64, 512, 4096)
 
 IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -89,9 +90,7 @@ def _placed(rows: IntArray, stream: Stream, names: list[str], start: int, stop: 
 def _interpolated(at: FloatArray, stream: Stream, names: list[str]) -> dict[str, FloatArray]:
     groups = {name: _quaternion_of(name, stream.columns) for name in names}
     wanted = dict.fromkeys(member for name in names for member in groups[name] or (name,))
-    low, high = _window(stream, at)
-    known = stream.time[low:high]
-    values = read_rows(stream.columns, tuple(wanted), low, high)
+    known, values = _read_around(stream, tuple(wanted), at)
     result: dict[str, FloatArray] = {}
     for name in names:
         group = groups[name]
@@ -136,15 +135,20 @@ def interpolate_quaternions(
     """Gives orientations at other times, four arrays of shape (len(at),); a quaternion and its opposite are one."""
     quaternions = np.stack(components, axis=1)
     there = np.flatnonzero(np.isfinite(quaternions).all(axis=1))
-    quaternions = quaternions[there]
-    if len(there) > 1:
-        flips = np.where(np.einsum("ni,ni->n", quaternions[1:], quaternions[:-1]) < 0.0, -1.0, 1.0)
-        quaternions[1:] *= np.cumprod(flips)[:, None]
-    if len(there) > 2:
-        period = max(period, usual_period(time[there]))
-    turned = np.stack([interpolate(at, time[there], column, period) for column in quaternions.T], axis=1)
-    lengths = np.linalg.norm(turned, axis=1, keepdims=True)
-    return list((turned / np.where(lengths > 0.0, lengths, 1.0)).T)
+    known, quaternions = time[there], quaternions[there]
+    if len(known) > 2:
+        period = max(period, usual_period(known))
+    if len(known) < 2:
+        return [interpolate(at, known, column, period) for column in quaternions.T]
+    before = np.clip(np.searchsorted(known, at, side="right") - 1, 0, len(known) - 2)
+    first, second = quaternions[before], quaternions[before + 1]
+    # The result has the sign of the reading before it: which rows are read together does not matter then.
+    opposite = (np.einsum("ni,ni->n", first, second) < 0.0) & (at != known[before + 1])
+    share = ((at - known[before]) / (known[before + 1] - known[before]))[:, None]
+    turned = (1.0 - share) * first + share * np.where(opposite[:, None], -second, second)
+    lengths = np.linalg.norm(turned, axis=1)
+    usable = np.isfinite(interpolate(at, known, known, period)) & (lengths > 0.0)
+    return list(np.where(usable[:, None], turned / np.where(usable, lengths, 1.0)[:, None], np.nan).T)
 
 
 def _quaternion_of(name: str, columns: Mapping[str, FloatArray]) -> tuple[str, ...] | None:
@@ -154,11 +158,23 @@ def _quaternion_of(name: str, columns: Mapping[str, FloatArray]) -> tuple[str, .
     return group if axis in "xyzw" and axis and all(member in columns for member in group) else None
 
 
-def _window(stream: Stream, at: FloatArray) -> tuple[int, int]:
-    """Gives the rows of a stream that some times need: a few beyond them, for sensors slower than the rows."""
-    margin = 64
-    low, high = np.searchsorted(stream.time, [at[0], at[-1]]) if len(at) else (0, 0)
-    return max(0, int(low) - margin), min(len(stream.time), int(high) + margin)
+def _read_around(stream: Stream, names: Sequence[str], at: FloatArray) -> tuple[FloatArray, Mapping[str, FloatArray]]:
+    """Gives the rows of a stream that some times need, and more around them where a column is slower than the rows."""
+    values: Mapping[str, FloatArray] = {}
+    low = high = 0
+    first, last = (int(row) for row in np.searchsorted(stream.time, [at[0], at[-1]])) if len(at) else (0, 0)
+    for margin in _MARGINS:
+        low, high = max(0, first - margin), min(len(stream.time), last + margin)
+        values = read_rows(stream.columns, names, low, high)
+        before = low == 0 or _all_known(values, slice(0, first - low))
+        if before and (high == len(stream.time) or _all_known(values, slice(last - low, None))):
+            break
+    return stream.time[low:high], values
+
+
+def _all_known(values: Mapping[str, FloatArray], rows: slice) -> bool:
+    """Says whether each column has a reading in some rows."""
+    return all(np.isfinite(column[rows]).any() for column in values.values())
 
 
 def _matching_rows(time: FloatArray, stamps: FloatArray) -> IntArray | None:

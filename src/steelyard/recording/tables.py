@@ -13,13 +13,15 @@ from steelyard.recording.clocks import clean_clock, read_clock
 from steelyard.recording.column_plan import ColumnPlan, Contents, assign_columns, plan_columns
 from steelyard.recording.columns import KeptRows, LazyColumns, MappedColumns, Spool, rescale
 from steelyard.recording.recording import Recording
-from steelyard.recording.time_column import check_range, guess_unit, show_name
+from steelyard.recording.time_column import check_range, guess_unit
+from steelyard.recording.wording import count, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from steelyard.model.parameters import FloatArray
     from steelyard.model.recording_map import RecordingMap
+    from steelyard.recording.time_column import TimeColumn
 
 _STANDSTILL = 10_000
 
@@ -31,11 +33,13 @@ class TableSource(Protocol):
         contents: What the file has, under its own names.
         notes: What was noticed, a sentence each; complete when all blocks have been read.
         epoch: The second since 1970 that its times count from, where the file states it.
+        row_estimate: About how many rows there are; zero where nobody knows.
     """
 
     contents: Contents
     notes: list[str]
     epoch: int
+    row_estimate: int
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
         """Gives the rows piece by piece: times in their own type, shape (n,), and columns, shape (n, n_wanted).
@@ -47,8 +51,8 @@ class TableSource(Protocol):
 
 
 def block_rows(column_count: int) -> int:
-    """Gives how many rows make a block of usual size."""
-    return max(1, limits.CHUNK_BYTES // (8 * max(1, column_count)))
+    """Gives how many rows to read at a time: a part of a chunk, for several copies of them are there at once."""
+    return max(1, limits.CHUNK_BYTES // (4 * 8 * max(1, column_count)))
 
 
 def read_table(source: TableSource, recording_map: RecordingMap, joints: Sequence[str] = ()) -> Recording:
@@ -65,7 +69,9 @@ def read_table(source: TableSource, recording_map: RecordingMap, joints: Sequenc
     name = source.contents.name
     plan = plan_columns(source.contents, recording_map, joints)
     places = {wanted: number for number, wanted in enumerate(plan.wanted)}
-    spool = Spool(tuple(plan.columns), name, memory=limits.MEMORY)
+    # What will not stay in memory need not be gathered there first.
+    fits = 8 * source.row_estimate * len(plan.columns) <= limits.MEMORY
+    spool = Spool(tuple(plan.columns), name, memory=limits.MEMORY if fits else 0)
     stamps: list[Any] = []
     infinite = Infinite()
     for times, rows in source.blocks(plan.time.name, plan.wanted):
@@ -75,7 +81,7 @@ def read_table(source: TableSource, recording_map: RecordingMap, joints: Sequenc
                 table[:, number] = rescale(rows[:, places[wanted.name]], wanted.scale, wanted.offset)
         infinite.remove(table, spool.names, spool.row_count)
         spool.append(table)
-        stamps.append(join_stamps(times, rows, plan, name))
+        stamps.append(join_stamps(times, rows, plan.time, plan.wanted, name))
     values = spool.finish()
     if not isinstance(values, LazyColumns):
         # What cannot be written to is taken over by the Recording without a copy.
@@ -84,24 +90,31 @@ def read_table(source: TableSource, recording_map: RecordingMap, joints: Sequenc
     return finish_recording(source, plan, stamps, values, infinite)
 
 
-def join_stamps(times: Any, rows: FloatArray, plan: ColumnPlan, name: str) -> Any:
+def join_stamps(times: Any, rows: FloatArray, column: TimeColumn, wanted: Sequence[str], name: str) -> Any:
     """Gives the times of a block; whole seconds and nanoseconds in two columns become nanoseconds.
 
+    Args:
+        times: Of the block, shape (n,).
+        rows: Its columns, shape (n, n_wanted), the nanoseconds among them.
+        column: Where time comes from.
+        wanted: Names of the columns.
+        name: The file, for messages.
+
     Raises:
-        RecordingError: The clock stands still.
+        RecordingError: The clock stands still, or the nanoseconds are none.
     """
     if len(times) >= _STANDSTILL and times[0] == times[-1] and np.all(times == times[0]):
         raise RecordingError(
-            f"{name}: time stands still at {times[0]} for {len(times)} rows; is {show_name(plan.time.name)} the time?",
+            f"{name}: time stands still at {times[0]} for {len(times)} rows; is {show_name(column.name)} the time?",
             column="time",
         )
-    if plan.time.nanoseconds is None:
+    if column.nanoseconds is None:
         return times
-    rest = rows[:, plan.wanted.index(plan.time.nanoseconds)]
+    rest = rows[:, list(wanted).index(column.nanoseconds)]
     if not (np.all(np.isfinite(times)) and np.all((rest >= 0.0) & (rest < 1e9))):
         raise RecordingError(
-            f"{name}: {show_name(plan.time.nanoseconds)} must be the nanoseconds after {show_name(plan.time.name)}, "
-            "from 0 to before 1e9, in every row; name another column of time in the setup's [recording]",
+            f"{name}: {show_name(column.nanoseconds)} must be the nanoseconds after {show_name(column.name)}, from 0 "
+            "to before 1e9, in every row; name another column of time in the setup's [recording]",
             column="time",
         )
     check_range(times * 1e9, name)
@@ -160,7 +173,8 @@ class Infinite:
             return []
         name, row = self.first
         return [
-            f"{self.count} numbers are infinite, first in {show_name(name)} at {time[row]:.4f} s; they count as missing"
+            f"{count(self.count, 'number is', 'numbers are')} infinite, first in {show_name(name)} at {time[row]:.4f} "
+            "s, and taken as missing"
         ]
 
 
@@ -190,6 +204,7 @@ def apply_map(recording: Recording, recording_map: RecordingMap) -> Recording:
 def fill_rows(columns: Iterable[Any], row_count: int, column_count: int) -> FloatArray:
     """Gives columns side by side as numbers of 64 bits, shape (row_count, column_count)."""
     rows = np.empty((row_count, column_count))
-    for number, column in enumerate(columns):
-        rows[:, number] = column
+    with np.errstate(over="ignore"):
+        for number, column in enumerate(columns):
+            rows[:, number] = column
     return rows

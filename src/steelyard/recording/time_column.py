@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import in_words
 from steelyard.recording.clocks import EPOCH, UNITS
+from steelyard.recording.wording import show_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from steelyard.model.recording_map import RecordingMap
 
@@ -103,8 +103,9 @@ def check_range(stamps: Any, name: str) -> Any:
     Raises:
         RecordingError: One is beyond all reason.
     """
-    if stamps.dtype.kind == "b":
-        stamps = stamps.astype(np.int64)
+    if stamps.dtype.kind in "bf":
+        with np.errstate(over="ignore"):
+            stamps = stamps.astype(np.int64 if stamps.dtype.kind == "b" else np.float64)
     # Compared as two bounds: the size of the most negative number of 64 bits is itself negative.
     beyond = np.flatnonzero((stamps > _LARGEST_WHOLE) | (stamps < -_LARGEST_WHOLE))
     if len(beyond):
@@ -112,16 +113,6 @@ def check_range(stamps: Any, name: str) -> Any:
             f"{name}: the time of row {beyond[0]} is {stamps[beyond[0]]}; that is no time", column="time"
         )
     return stamps
-
-
-def show_names(names: Iterable[str], *, limit: int = 4) -> str:
-    """Gives names in words for a message, quoted, cut where they are long."""
-    return in_words([show_name(name) for name in names], limit=limit) or "no columns"
-
-
-def show_name(name: str) -> str:
-    """Gives a name for a message, quoted, cut where it is long."""
-    return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
 def _called_time(names: Sequence[str], name: str) -> str:

@@ -43,8 +43,8 @@ def open_collector(name: str, setup: Setup) -> MessageCollector:
 def build_recording(collector: MessageCollector, setup: Setup, clock: str | None) -> Recording:
     """Gives the recording that the messages of a bag make.
 
-    The joint states that hold the most joints (then those that come most often) give the rows; everything else is put on
-    their clock.
+    The joint states that hold the most joints (then those that come most often) give the rows; everything else is put
+    on their clock.
 
     Args:
         collector: Took all messages.
@@ -164,8 +164,8 @@ def _overlaps(name: str, track: _Track, master: _Track, clock: str, notes: list[
     received = (each.streams[0].received for each in (track, master))
     if clock == MESSAGE and _meet(*received):
         raise RecordingError(
-            f"{name}: the times that the messages of {track.topic!r} carry are {_apart(track.time, master.time):.6g} s away "
-            f"from those of {master.topic!r}: two clocks; read the bag by the time of receipt "
+            f"{name}: the times that the messages of {track.topic!r} carry are {_apart(track.time, master.time):.6g} s "
+            f"away from those of {master.topic!r}: two clocks; read the bag by the time of receipt "
             f'(clock = "{RECEIVE}"), or leave the topic out ({track.topic!r} = "{IGNORE}" in [recording.topics])'
         )
     notes.append(f"{track.topic!r} was left out: all of it lies before or after {master.topic!r}")
@@ -186,7 +186,7 @@ def _no_joints(collector: MessageCollector, streams: Sequence[MessageStream]) ->
     there = f"its topics are {in_words(topics, limit=8)}" if topics else "it has no topics"
     told = [stream.topic for stream in streams if stream.kind == "joints"]
     hint = (
-        f'; if {told[0]!r} is what the encoders measured, write {told[0]!r} = "joints" in [recording.topics] of the setup'
+        f'; if {told[0]!r} is what encoders measured, write {told[0]!r} = "joints" in [recording.topics] of the setup'
         if told
         else ""
     )

@@ -210,8 +210,8 @@ def _stamps(chunk: Recording, encoding: Encoding) -> IntArray:
     seconds = whole + float(chunk.epoch)
     if seconds[0] < 0.0 or seconds[-1] >= _MOST_SECONDS[encoding] - 1:
         raise RecordingError(
-            f"{chunk.name}: a ROS stamp cannot hold the times from {chunk.time[0]:.6g} s to {chunk.time[-1]:.6g} s; count "
-            "them from zero, or from 1970",
+            f"{chunk.name}: a ROS stamp cannot hold the times from {chunk.time[0]:.6g} s to {chunk.time[-1]:.6g} s; "
+            "count them from zero, or from 1970",
             column="time",
         )
     # The whole seconds apart, so that a time since 1970 keeps its nanoseconds.

@@ -92,19 +92,19 @@ def _read_choices(name: str, types: Mapping[str, str], setup: Setup) -> dict[str
             continue
         if topic not in types:
             raise RecordingError(
-                f"{name} has no topic {topic!r}, which [recording.topics] names{did_you_mean(topic, types)}"
+                f"{name} has no topic {topic!r}, named in [recording.topics]{did_you_mean(topic, types)}"
             )
         kind = kind_of(types[topic])
         if kind is None:
             raise RecordingError(
-                f"{name}: [recording.topics] says that {topic!r} is {target!r}, but its type {types[topic]!r} cannot be "
-                f"read; there are {in_words(list(ROS_TYPES))}"
+                f"{name}: [recording.topics] says that {topic!r} is {target!r}, but its type {types[topic]!r} cannot "
+                f"be read; there are {in_words(list(ROS_TYPES))}"
             )
         allowed = _targets(kind, setup)
         if allowed is not None and target not in allowed:
             raise RecordingError(
-                f"{name}: [recording.topics] says that {topic!r} ({types[topic]}) is {target!r}, which is none of its kind"
-                f"{did_you_mean(target, (*allowed, IGNORE))}"
+                f"{name}: [recording.topics] says that {topic!r} ({types[topic]}) is {target!r}, which is not of its "
+                f"kind{did_you_mean(target, (*allowed, IGNORE))}"
             )
         chosen[topic] = target
     return chosen
@@ -174,8 +174,8 @@ def _find_sensors(
             left.append(stream)
         elif sensor in claims:
             raise RecordingError(
-                f"{name}: {_label(claims[sensor])} and {_label(stream)} both seem to be the sensor {sensor!r}; choose one "
-                f'in [recording.topics] of the setup, such as {stream.topic!r} = "{IGNORE}"'
+                f"{name}: {_label(claims[sensor])} and {_label(stream)} both seem to be the sensor {sensor!r}; choose "
+                f'one in [recording.topics] of the setup, such as {stream.topic!r} = "{IGNORE}"'
             )
         else:
             claims[sensor] = stream
@@ -183,8 +183,8 @@ def _find_sensors(
         stream, sensor = left.pop(), sensors[0].name
         claims[sensor] = stream
         notes.append(
-            f"{stream.topic!r} was taken for {sensor!r}, the only one of its kind, although its frame is {stream.frame!r} "
-            f"and not {sensors[0].frame!r}"
+            f"{stream.topic!r} was taken for {sensor!r}, the only one of its kind, although its frame is "
+            f"{stream.frame!r} and not {sensors[0].frame!r}"
         )
     if left:
         notes.append(
@@ -239,16 +239,18 @@ def _name_after_topics(
     used = {*taken, *JOINT_QUANTITIES, BASE}
     result = []
     for stream in streams:
-        places = [place for place in stream.topic.split("/") if place]
+        whole = [place for place in stream.topic.split("/") if place]
+        places = list(whole) or [kind]
         while len(places) > 1 and set(_words(places[-1])) <= _TYPE_WORDS:
             places.pop()
-        last = places[-1] if places else kind
+        last = places[-1]
         short = "_".join(word for word in last.split("_") if word.casefold() not in _TYPE_WORDS) or last
-        # A frame that is the topic without its type's word is the name under which Steelyard wrote the sensor.
-        written = [stream.frame] if stream.frame == "/".join(places) else []
-        candidates = (*written, short, "_".join(places), f"{short}_{stream.frame}", f"{short}_{kind}")
-        numbered = (f"{short}_{number}" for number in range(2, len(used) + len(streams) + 2))
-        sensor = next(each for each in (*candidates, *numbered) if each not in used)
+        # A frame that is the topic without its last place is the name under which Steelyard wrote the sensor.
+        written = [stream.frame] if stream.frame and stream.frame == "/".join(whole[:-1]) else []
+        framed = [f"{short}_{stream.frame}"] if stream.frame else []
+        numbered = (f"{short}_{number}" for number in range(2, len(used) + 3))
+        candidates = (*written, short, "_".join(places), "_".join(whole or places), *framed, *numbered)
+        sensor = next(each for each in candidates if each not in used)
         used.add(sensor)
         result.append((stream, sensor))
     return result

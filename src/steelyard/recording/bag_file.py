@@ -1,0 +1,250 @@
+"""ROS bags: ROS 1 files and ROS 2 folders, read as recordings and written from them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from steelyard.exceptions import RecordingError
+from steelyard.recording.extras import missing_package
+from steelyard.recording.mcap_file import scan_mcap
+from steelyard.recording.ros1_scan import scan_ros1
+from steelyard.recording.topic_recording import build_recording, open_collector
+from steelyard.recording.topic_writing import encode_messages, plan_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rosbags.interfaces import Connection
+    from rosbags.rosbag2 import Reader
+
+    from steelyard.model.setup import Setup
+    from steelyard.recording.message_streams import MessageCollector, TopicReader
+    from steelyard.recording.recording import Recording
+    from steelyard.recording.topic_writing import OutgoingTopic
+
+METADATA = "metadata.yaml"
+
+_MOST_METADATA_BYTES = 10_000_000
+
+
+def read_ros1(path: Path, setup: Setup, clock: str | None = None) -> Recording:
+    """Reads a ROS 1 bag.
+
+    Args:
+        path: The file.
+        setup: What the robot has, and how its bags name it.
+        clock: "message" or "receive"; by default what the setup says, else "message".
+
+    Raises:
+        RecordingError: It is no bag, or has no joint states, or it is not clear which topic is what.
+    """
+    collector = open_collector(path.name, setup)
+    scan_ros1(path, collector)
+    return build_recording(collector, setup, clock)
+
+
+def read_ros2(path: Path, setup: Setup, clock: str | None = None) -> Recording:
+    """Reads a ROS 2 bag.
+
+    Args:
+        path: The folder with its ``metadata.yaml``, or one ``.db3`` file.
+        setup: What the robot has, and how its bags name it.
+        clock: "message" or "receive"; by default what the setup says, else "message".
+
+    Raises:
+        RecordingError: It is no bag, or has no joint states, or it is not clear which topic is what.
+    """
+    collector = open_collector(path.name, setup)
+    if path.is_dir():
+        _scan_folder(path, collector)
+    else:
+        _scan_with_rosbags(path, collector)
+    return build_recording(collector, setup, clock)
+
+
+def _scan_folder(folder: Path, collector: MessageCollector) -> None:
+    if not (folder / METADATA).exists():
+        files = sorted(file for file in folder.iterdir() if file.suffix in {".mcap", ".db3"})
+        if len(files) != 1:
+            raise RecordingError(
+                f"{folder.name} has no {METADATA}, and {len(files)} .mcap or .db3 files; make it a bag with: "
+                "ros2 bag reindex"
+            )
+        collector.notes.append(
+            f"the bag has no {METADATA}: it was not closed; its only file {files[0].name!r} was read"
+        )
+        scan = scan_mcap if files[0].suffix == ".mcap" else _scan_with_rosbags
+        scan(files[0], collector)
+        return
+    mcap_files = _plain_mcap_files(folder)
+    if mcap_files is None:
+        _scan_with_rosbags(folder, collector)
+        return
+    for file in mcap_files:
+        scan_mcap(file, collector)
+
+
+def _plain_mcap_files(folder: Path) -> list[Path] | None:
+    """Gives the files of a bag whose storage is MCAP without another compression around it, else None."""
+    information = _read_metadata(folder)
+    if information.get("storage_identifier") != "mcap" or information.get("compression_mode") not in {None, "", "none"}:
+        return None
+    names = information.get("relative_file_paths")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RecordingError(f"{folder.name}: {METADATA} does not list the bag's files; mend it with: ros2 bag reindex")
+    # The first versions wrote paths from outside of the folder; nothing outside of it is read.
+    files = [folder / Path(name).name for name in names]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise RecordingError(f"{folder.name}: the file {missing[0]!r} of the bag is not there; copy it there")
+    return files
+
+
+def _read_metadata(folder: Path) -> dict[str, Any]:
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415 (an extra)
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_package("reading ROS 2 bags", "rosbags") from error
+    try:
+        with (folder / METADATA).open("rb") as file:
+            text = file.read(_MOST_METADATA_BYTES).decode()
+        contents = YAML(typ="safe").load(text)
+    except OSError as error:
+        raise RecordingError(f"{folder.name}: {METADATA} cannot be read ({error.strerror})") from error
+    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise RecordingError(f"{folder.name}: {METADATA} is broken; mend it with: ros2 bag reindex") from error
+    information = contents.get("rosbag2_bagfile_information") if isinstance(contents, dict) else None
+    if not isinstance(information, dict):
+        raise RecordingError(f"{folder.name}: {METADATA} is not a ROS 2 bag's; mend it with: ros2 bag reindex")
+    return information
+
+
+def _scan_with_rosbags(path: Path, collector: MessageCollector) -> None:
+    """Gives all messages of a ROS 2 bag to a collector, in the order of their receipt."""
+    try:
+        from rosbags.rosbag2 import Reader  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise missing_package("reading ROS 2 bags", "rosbags") from error
+    try:
+        reader = Reader(path)
+        reader.open()
+    except _rosbags_errors() as error:
+        raise _unreadable(collector.name, error) from error
+    try:
+        readers: dict[int, TopicReader] = {}
+        for connection in reader.connections:
+            extension: Any = connection.ext
+            taken = collector.open_topic(
+                str(connection.topic), str(connection.msgtype), str(extension.serialization_format)
+            )
+            if taken is not None:
+                readers[connection.id] = taken
+        wanted = [connection for connection in reader.connections if connection.id in readers]
+        for connection, received, contents in _messages(reader, wanted, collector.name):
+            if isinstance(received, int) and isinstance(contents, bytes):
+                readers[connection.id].add(received, contents)
+            else:
+                readers[connection.id].drop("its time or its contents are of another type")
+    finally:
+        reader.close()
+
+
+def _messages(reader: Reader, wanted: Sequence[Connection], name: str) -> Iterator[tuple[Connection, Any, Any]]:
+    """Gives the messages of some topics; what goes wrong inside of the package is a RecordingError."""
+    if not wanted:
+        return
+    messages = reader.messages(wanted)
+    while True:
+        try:
+            message = next(messages, None)
+        except _rosbags_errors() as error:
+            raise _unreadable(name, error) from error
+        if message is None:
+            return
+        yield message
+
+
+def _rosbags_errors() -> tuple[type[Exception], ...]:
+    """Gives what the package raises for a bag that is not what it should be."""
+    import apsw  # noqa: PLC0415 (an extra)
+    from rosbags.rosbag2 import ReaderError  # noqa: PLC0415
+
+    return (ReaderError, apsw.Error, AssertionError, AttributeError, LookupError, TypeError, ValueError, OSError)
+
+
+def _unreadable(name: str, error: Exception) -> RecordingError:
+    return RecordingError(f"{name} cannot be read as a ROS 2 bag ({error}); mend it with: ros2 bag reindex")
+
+
+def write_ros1(recording: Recording, path: Path) -> None:
+    """Writes a recording as a ROS 1 bag.
+
+    Raises:
+        RecordingError: A column fits no message, or the file cannot be written.
+    """
+    try:
+        from rosbags.rosbag1 import Writer, WriterError  # noqa: PLC0415 (an extra)
+        from rosbags.typesys import Stores, get_typestore  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_package("writing .bag files", "rosbags") from error
+    topics = plan_topics(recording)
+    types = get_typestore(Stores.ROS1_NOETIC)
+    try:
+        with Writer(path) as writer:
+            connections = [writer.add_connection(topic.name, topic.ros2_type, typestore=types) for topic in topics]
+            for message in encode_messages(recording, topics, "ros1"):
+                writer.write(connections[message.topic], message.stamp, message.contents)
+    except WriterError as error:
+        raise RecordingError(f"{path.name} cannot be written ({error})") from error
+    except OSError as error:
+        raise RecordingError(f"{path.name} cannot be written ({error.strerror})") from error
+
+
+def write_ros2(recording: Recording, folder: Path, *, storage: Literal["mcap", "sqlite3"] = "mcap") -> None:
+    """Writes a recording as a ROS 2 bag: a folder, which must not be there yet.
+
+    Args:
+        recording: The recording.
+        folder: The folder to make; it is there only when all is written.
+        storage: Of the messages; MCAP is what ROS 2 itself takes since Iron.
+
+    Raises:
+        RecordingError: A column fits no message, or the folder is there already or cannot be written.
+    """
+    topics = plan_topics(recording)
+    if folder.exists():
+        raise RecordingError(
+            f"{folder.name} is there already; ROS 2 bags are not overwritten: remove it, or choose another"
+        )
+    try:
+        around = Path(tempfile.mkdtemp(prefix=".steelyard-", dir=folder.parent))
+    except OSError as error:
+        raise RecordingError(f"{folder.name} cannot be written ({error.strerror})") from error
+    try:
+        # rosbags names the file of messages after the folder in which it first stands.
+        _fill_ros2(recording, topics, around / "recording", storage)
+        (around / "recording").rename(folder)
+    except OSError as error:
+        raise RecordingError(f"{folder.name} cannot be written ({error.strerror})") from error
+    finally:
+        shutil.rmtree(around, ignore_errors=True)
+
+
+def _fill_ros2(recording: Recording, topics: Sequence[OutgoingTopic], folder: Path, storage: str) -> None:
+    try:
+        from rosbags.rosbag2 import StoragePlugin, Writer, WriterError  # noqa: PLC0415 (an extra)
+        from rosbags.typesys import Stores, get_typestore  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_package("writing ROS 2 bags", "rosbags") from error
+    types = get_typestore(Stores.ROS2_HUMBLE)
+    try:
+        with Writer(folder, version=8, storage_plugin=StoragePlugin[storage.upper()]) as writer:
+            connections = [writer.add_connection(topic.name, topic.ros2_type, typestore=types) for topic in topics]
+            for message in encode_messages(recording, topics, "cdr"):
+                writer.write(connections[message.topic], message.stamp, message.contents)
+    except WriterError as error:
+        raise RecordingError(f"{folder.name} cannot be written ({error})") from error

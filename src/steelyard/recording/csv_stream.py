@@ -1,0 +1,85 @@
+"""A text file as a stream of bytes: unpacked, in UTF-8, and with single blanks where they set columns apart."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_GZIP = b"\x1f\x8b"
+_PACKING = 3
+
+
+def open_text(path: Path, encoding: str, *, careful: bool = False) -> Any:
+    """Gives a file as a stream of bytes.
+
+    Args:
+        path: A text file, packed with gzip or not.
+        encoding: Of the text, which becomes UTF-8.
+        careful: Whether what is not UTF-8, in a text that should be, is replaced.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP
+    stream = pa.input_stream(str(path), compression="gzip" if packed else None)
+    return pa.TransformInputStream(stream, Recoded(encoding)) if careful or encoding != "utf-8" else stream
+
+
+def guess_size(path: Path) -> int:
+    """Gives about how many bytes of text a file holds; columns of numbers pack to less than half."""
+    with path.open("rb") as file:
+        return path.stat().st_size * (_PACKING if file.read(2) == _GZIP else 1)
+
+
+def ends_with_a_line(path: Path) -> bool:
+    """Tells whether the last line of a file is known to be whole."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 2))
+        return file.read().strip(b"\0")[-1:] in {b"\n", b"\r"}
+
+
+def read_bytes(stream: Any, count: int) -> bytes:
+    """Gives so many bytes of a stream, or all that there are; streams may give fewer than asked for at a time."""
+    pieces = []
+    while count > 0:
+        piece = stream.read(count)
+        if not piece:
+            break
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
+class Recoded:
+    """Makes UTF-8 of a stream of bytes in another encoding; what is none becomes a replacement character."""
+
+    def __init__(self, encoding: str) -> None:
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+
+    def __call__(self, piece: Any) -> bytes:
+        """Gives the next piece of text."""
+        return self._decoder.decode(bytes(piece)).encode()
+
+
+class SingleBlanks:
+    """Makes one blank of each run of blanks and tabs, and none at the ends of lines, in a stream of bytes."""
+
+    def __init__(self) -> None:
+        self._held = b"\n"
+
+    def __call__(self, piece: Any) -> bytes:
+        """Gives the next piece of text."""
+        text = self._held + bytes(piece).replace(b"\t", b" ").replace(b"\r", b"\n")
+        kept = text.rstrip(b" \n")
+        # Blanks at the end of a piece may go on in the next.
+        rest = text[len(kept) :]
+        self._held = b"\n" if b"\n" in rest else rest[:1]
+        while b"  " in kept:
+            kept = kept.replace(b"  ", b" ")
+        return kept.replace(b" \n", b"\n").replace(b"\n ", b"\n")

@@ -1,0 +1,224 @@
+"""HDF5 files, MATLAB's .mat of version 7.3 among them: datasets at any depth, read and written in pieces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import RecordingError
+from steelyard.recording.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
+from steelyard.recording.extras import missing_package
+from steelyard.recording.wording import reason, show_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.recording_map import RecordingMap
+    from steelyard.recording.recording import Recording
+
+_MARK = "steelyard"
+_TIME, _VALUES, _COLUMNS, _EPOCH = "time", "values", "columns", "epoch"
+
+_MATLAB_5 = b"MATLAB 5.0 MAT-file"
+_MATLAB_INTERNALS = ("#refs#", "#subsystem#")
+_MATLAB_NUMBERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
+    "double",
+    "single",
+    "logical",
+}
+
+_MOST_CHUNK_BYTES = 1 << 28
+_MOST_DATASETS = 20_000
+_ROWS_IN_CHUNK = 4096
+_COLUMNS_IN_CHUNK = 16
+
+# What h5py raises where a file is damaged.
+_DAMAGE = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
+
+
+class Hdf5Source:
+    """An HDF5 file; see `TableSource`.
+
+    Links to other files, and datasets that lie in other files, are not followed: a recording is one file.
+
+    Raises:
+        RecordingError: It is no HDF5 file, or has no time.
+    """
+
+    def __init__(self, path: Path, recording_map: RecordingMap) -> None:
+        self._name = path.name
+        self.notes: list[str] = []
+        self._file = _open(path)
+        self._datasets, unusable = self._list_datasets()
+        arrays = {
+            key: StoredArray(dataset.shape, dataset.dtype, _matlab_class(dataset) is not None)
+            for key, dataset in self._datasets.items()
+        }
+        self._table = lay_out(arrays, recording_map, self._name, unusable)
+        self.epoch = 0
+        if _MARK in self._file.attrs:
+            self._table = self._name_columns(self._table)
+            self.epoch = self._read_epoch()
+        self.contents = self._table.contents
+        self.row_estimate = self._table.row_count
+
+    def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
+        """Gives the rows piece by piece; see `TableSource`."""
+        return self._table.blocks(time, wanted, self._open_reader)
+
+    def _open_reader(self, key: str) -> _DatasetReader:
+        return _DatasetReader(self._datasets[key], self._table.layouts[key], f"{self._name}: {show_name(key)}")
+
+    def _list_datasets(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Gives the datasets of numbers by path, and what else there is with the reason why it cannot be a column."""
+        found: dict[str, Any] = {}
+        unusable: dict[str, str] = {}
+
+        def visit(key: str, entry: Any) -> bool | None:
+            if isinstance(entry, _h5py().Dataset) and not key.startswith(_MATLAB_INTERNALS):
+                reason = _why_unusable(entry)
+                if reason is None:
+                    found[key] = entry
+                elif reason:
+                    unusable[key] = reason
+            return True if len(found) + len(unusable) > _MOST_DATASETS else None
+
+        try:
+            stopped = self._file.visititems(visit)
+        except _DAMAGE as error:
+            raise _damaged(self._name, error) from error
+        if stopped:
+            raise RecordingError(f"{self._name} has more than {_MOST_DATASETS} datasets; leave out what is not needed")
+        return found, unusable
+
+    def _name_columns(self, table: ArrayTable) -> ArrayTable:
+        """Gives the table of a file that Steelyard wrote: its values' channels have names."""
+        try:
+            names = [name.decode() for name in self._file[_COLUMNS][()]]
+        except (*_DAMAGE, AttributeError) as error:
+            raise _damaged(self._name, error) from error
+        layout = table.layouts.get(_VALUES)
+        if layout is None or layout.channel_count != len(names) or len(set(names) | {_TIME}) != len(names) + 1:
+            raise RecordingError(f"{self._name}: its names and its values do not fit; write the file again")
+        places = {_TIME: (_TIME, 0)} | {name: (_VALUES, number) for number, name in enumerate(names)}
+        contents = replace(table.contents, names=tuple(places), arrays={_TIME: 1}, unusable={})
+        return replace(table, contents=contents, places=places)
+
+    def _read_epoch(self) -> int:
+        try:
+            return int(self._file.attrs[_EPOCH])
+        except _DAMAGE as error:
+            raise _damaged(self._name, error) from error
+
+
+class _DatasetReader:
+    """Reads a dataset; see `ArrayReader`."""
+
+    def __init__(self, dataset: Any, layout: ArrayLayout, what: str) -> None:
+        self._dataset = dataset
+        self._layout = layout
+        self._what = what
+
+    def read(self, start: int, stop: int) -> Any:
+        """Gives rows; see `ArrayReader`."""
+        try:
+            if self._layout.channels_first:
+                return self._dataset[:, start:stop].T
+            return self._dataset[start:stop].reshape(stop - start, self._layout.channel_count)
+        except _DAMAGE as error:
+            raise _damaged(self._what, error) from error
+
+    def finish(self) -> None:
+        """Does nothing: the file stays open for others."""
+
+
+def write_hdf5(recording: Recording, path: Path, version: str) -> None:
+    """Writes a recording as HDF5: "time", "values" (rows, columns), their names in "columns", and the epoch.
+
+    Names of columns may hold a slash, which HDF5 would take for a folder: they are data, not names of datasets.
+
+    Args:
+        recording: What to write.
+        path: Where; what is there is written over.
+        version: Steelyard's.
+
+    Raises:
+        RecordingError: The package h5py is missing.
+        OSError: The file cannot be written.
+    """
+    h5py = _h5py("writing .h5 files")
+    width = len(recording.columns)
+    chunk = (min(_ROWS_IN_CHUNK, len(recording)), max(1, min(_COLUMNS_IN_CHUNK, width)))
+    with h5py.File(path, "w") as file:
+        file.attrs[_MARK] = version
+        file.attrs[_EPOCH] = recording.epoch
+        file.create_dataset(_TIME, data=recording.time)
+        file.create_dataset(_COLUMNS, data=list(recording.columns), dtype=h5py.string_dtype())
+        values = file.create_dataset(_VALUES, (len(recording), width), dtype="<f8", chunks=chunk if width else None)
+        start = 0
+        for part in recording.chunks():
+            if width:
+                values[start : start + len(part)] = np.stack(list(part.values.values()), axis=1)
+            start += len(part)
+
+
+def _h5py(doing: str = "reading .h5 and .mat files") -> Any:
+    try:
+        import h5py  # noqa: PLC0415  (only some users have it)
+    except ImportError as error:
+        raise missing_package(doing, "h5py") from error
+    return h5py
+
+
+def _open(path: Path) -> Any:
+    h5py = _h5py()
+    try:
+        with path.open("rb") as file:
+            old = file.read(len(_MATLAB_5)) == _MATLAB_5
+    except OSError as error:
+        raise RecordingError(f"{path.name} cannot be read ({error.strerror}); check its permissions") from error
+    if old:
+        raise RecordingError(f"{path.name} is of an older MATLAB format; save it with save(..., '-v7.3')")
+    try:
+        return h5py.File(path, "r")
+    except _DAMAGE as error:
+        raise RecordingError(f"{path.name} is no HDF5 file, or is damaged; copy it again") from error
+
+
+def _why_unusable(dataset: Any) -> str | None:
+    """Gives why a dataset cannot be columns; None where it can, nothing where that is of no interest."""
+    try:
+        if dataset.shape in {None, ()} or "MATLAB_empty" in dataset.attrs:
+            return ""
+        return next(_reasons(dataset), None)
+    except _DAMAGE:
+        return "is damaged"
+
+
+def _reasons(dataset: Any) -> Iterator[str]:
+    """Gives what keeps a dataset from being columns."""
+    kind = _matlab_class(dataset)
+    if kind is not None and kind not in _MATLAB_NUMBERS:
+        yield f"holds MATLAB's {kind!r}, not numbers"
+    if not is_numeric(dataset.dtype):
+        yield f"holds {dataset.dtype}, not numbers"
+    if len(dataset.shape) > 2:
+        yield f"has {len(dataset.shape)} dimensions; one or two can be columns"
+    if dataset.is_virtual or dataset.external:
+        yield "lies in another file, which is not followed"
+    if dataset.chunks and math.prod(dataset.chunks) * dataset.dtype.itemsize > _MOST_CHUNK_BYTES:
+        yield "is stored in pieces too large to be read one at a time"
+
+
+def _matlab_class(dataset: Any) -> str | None:
+    kind = dataset.attrs.get("MATLAB_class")
+    return kind.decode("ascii", errors="replace") if isinstance(kind, bytes) else None
+
+
+def _damaged(what: str, error: BaseException) -> RecordingError:
+    return RecordingError(f"{what} is damaged ({reason(error)}); copy the file again")

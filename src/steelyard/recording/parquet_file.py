@@ -1,0 +1,217 @@
+"""Parquet files, read in place where they are large and their pieces small."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.exceptions import RecordingError
+from steelyard.recording import columns as limits
+from steelyard.recording.column_plan import Contents, plan_columns
+from steelyard.recording.columns import LazyColumns, MappedColumns
+from steelyard.recording.tables import block_rows, fill_rows, finish_recording, join_stamps, read_table
+from steelyard.recording.wording import reason, show_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.recording_map import RecordingMap
+    from steelyard.recording.recording import Recording
+
+_MARK = b"steelyard"
+_EPOCH = b"epoch"
+_CHUNKS_IN_PIECE = 4
+
+# What pyarrow raises where a file is damaged, or is stored in a way that it cannot read.
+_DAMAGE = (pa.ArrowException, OSError, UnicodeError, ValueError)
+
+
+def read_parquet(path: Path, recording_map: RecordingMap, joints: Sequence[str] = ()) -> Recording:
+    """Reads a recording from a Parquet file; a large one stays where it is, and only its times are read at once.
+
+    In one that stays where it is, infinite numbers become missing ones without a note.
+
+    Raises:
+        RecordingError: The file cannot be used; the message says why.
+    """
+    source = ParquetSource(path)
+    plan = plan_columns(source.contents, recording_map, joints)
+    if 8 * source.row_estimate * len(plan.columns) <= limits.MEMORY or not source.has_small_pieces(len(plan.columns)):
+        return read_table(source, recording_map, joints)
+    nanoseconds = [] if plan.time.nanoseconds is None else [plan.time.nanoseconds]
+    stamps = [
+        join_stamps(times, rows, plan.time, nanoseconds, source.contents.name)
+        for times, rows in source.blocks(plan.time.name, nanoseconds)
+    ]
+    sources = {name: (column.name, column.scale, column.offset) for name, column in plan.columns.items()}
+    values = MappedColumns(ParquetColumns(source, plan.wanted), source.row_estimate, sources)
+    return finish_recording(source, plan, stamps, values)
+
+
+class ParquetSource:
+    """A Parquet file; see `TableSource`.
+
+    Raises:
+        RecordingError: It is no Parquet file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self.notes: list[str] = []
+        try:
+            self._file = pq.ParquetFile(path, memory_map=False, buffer_size=1 << 16)
+            schema = self._file.schema_arrow
+        except PermissionError as error:
+            raise RecordingError(f"{self._name} cannot be read; check its permissions") from error
+        except _DAMAGE as error:
+            raise RecordingError(
+                f"{self._name} is no Parquet file, or is damaged ({reason(error)}); copy it again"
+            ) from error
+        self.row_estimate = int(self._file.metadata.num_rows)
+        self.contents = _sort_columns(schema, self._name)
+        self.epoch = _read_epoch(schema.metadata or {})
+        # Readers of several threads may share the file.
+        self._lock = threading.Lock()
+
+    def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
+        """Gives the rows piece by piece; see `TableSource`."""
+        names = [time, *wanted]
+        batches = self._file.iter_batches(block_rows(len(names)), columns=names, use_threads=False)
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            except _DAMAGE as error:
+                raise self._damaged(error) from error
+            columns = (_as_floats(batch.column(name)) for name in wanted)
+            yield _as_stamps(batch.column(time)), fill_rows(columns, len(batch), len(wanted))
+
+    def has_small_pieces(self, column_count: int) -> bool:
+        """Tells whether any piece of the file, with so many columns, takes little memory."""
+        pieces = [self._file.metadata.row_group(number).num_rows for number in range(self._file.num_row_groups)]
+        return 8 * column_count * max(pieces, default=0) <= _CHUNKS_IN_PIECE * limits.CHUNK_BYTES
+
+    def piece_starts(self) -> list[int]:
+        """Gives the number of the first row of each piece, and the number of rows."""
+        starts = [0]
+        for number in range(self._file.num_row_groups):
+            starts.append(starts[-1] + int(self._file.metadata.row_group(number).num_rows))
+        return starts
+
+    def read_piece(self, number: int, names: Sequence[str]) -> dict[str, FloatArray]:
+        """Gives some columns of a piece."""
+        with self._lock:
+            try:
+                table = self._file.read_row_group(number, columns=list(names), use_threads=False)
+            except _DAMAGE as error:
+                raise self._damaged(error) from error
+        return {name: _as_floats(table.column(name).combine_chunks()) for name in names}
+
+    def _damaged(self, error: BaseException) -> RecordingError:
+        return RecordingError(f"{self._name} is damaged ({reason(error)}); copy it again")
+
+
+class ParquetColumns(LazyColumns):
+    """Columns that stay in a Parquet file; what is infinite there is missing here."""
+
+    def __init__(self, source: ParquetSource, names: Sequence[str]) -> None:
+        super().__init__(names, source.row_estimate)
+        self._source = source
+        self._starts = source.piece_starts()
+        # Chunks are smaller than pieces, so that the last piece is often asked for again.
+        self._last: tuple[int, dict[str, FloatArray]] = (-1, {})
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Gives some rows of some columns."""
+        result = {name: np.empty(stop - start) for name in names}
+        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
+        for number in range(first, len(self._starts) - 1):
+            begin, end = self._starts[number], self._starts[number + 1]
+            low, high = max(start, begin), min(stop, end)
+            if begin >= stop:
+                break
+            if low < high:
+                piece = self._read_piece(number, names)
+                for name in names:
+                    values = piece[name][low - begin : high - begin]
+                    result[name][low - start : high - start] = np.where(np.isinf(values), np.nan, values)
+        return result
+
+    def _read_piece(self, number: int, names: Sequence[str]) -> dict[str, FloatArray]:
+        kept, piece = self._last
+        if kept != number or any(name not in piece for name in names):
+            piece = self._source.read_piece(number, names)
+            self._last = (number, piece)
+        return piece
+
+
+def write_parquet(recording: Recording, path: Path, version: str) -> None:
+    """Writes a recording as Parquet: "time" first, nothing where nothing was measured, the epoch among the metadata.
+
+    Args:
+        recording: What to write.
+        path: Where; what is there is written over.
+        version: Steelyard's.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    schema = pa.schema(
+        [(name, pa.float64()) for name in ("time", *recording.columns)],
+        metadata={_MARK: version.encode(), _EPOCH: str(recording.epoch).encode()},
+    )
+    # Readings differ in their last bits from row to row: there are no words to make a dictionary of.
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+        for part in recording.chunks():
+            columns = [pa.array(values, from_pandas=True) for values in (part.time, *part.values.values())]
+            writer.write_batch(pa.record_batch(columns, schema=schema), row_group_size=max(1, len(part)))
+
+
+def _sort_columns(schema: pa.Schema, name: str) -> Contents:
+    names: list[str] = []
+    unusable: dict[str, str] = {}
+    units: dict[str, str] = {}
+    for field in schema:
+        if field.name in names or field.name in unusable:
+            raise RecordingError(
+                f"{name} has two columns called {show_name(field.name)}; rename one", column=field.name
+            )
+        kind = field.type
+        if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+            units[field.name] = kind.unit
+            names.append(field.name)
+        elif any(is_kind(kind) for is_kind in _NUMBERS):
+            names.append(field.name)
+        else:
+            unusable[field.name] = f"holds {kind}, not numbers"
+    return Contents(name, tuple(names), {}, unusable, units)
+
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+
+
+def _read_epoch(metadata: dict[bytes, bytes]) -> int:
+    """Gives the epoch of a file that Steelyard wrote."""
+    text = metadata.get(_EPOCH, b"").decode("ascii", errors="replace")
+    return int(text) if _MARK in metadata and text.removeprefix("-").isdecimal() and len(text) < 16 else 0
+
+
+def _as_stamps(column: pa.Array) -> Any:
+    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
+        column = column.cast(pa.int64())
+    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        column = column.cast(pa.float64())
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _as_floats(column: pa.Array) -> Any:
+    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
+        column = column.cast(pa.int64())
+    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)

@@ -1,0 +1,80 @@
+"""Unpacking the chunks of bags: never more than they say, and never more than a bound."""
+
+from __future__ import annotations
+
+import bz2
+
+from steelyard.recording.extras import missing_package
+
+MOST_CHUNK_BYTES = 256_000_000
+"""Bytes of a chunk at most: writers make them of one to a few megabytes."""
+
+_PIECE = 4_000_000
+
+
+class DamagedChunkError(ValueError):
+    """A chunk that cannot be unpacked."""
+
+
+def decompress(contents: bytes, compression: str, size: int) -> bytes:
+    """Gives the contents of a chunk.
+
+    Args:
+        contents: The chunk as it stands in the file.
+        compression: "none", "zstd", "lz4" or "bz2".
+        size: Bytes that it has, by its own account.
+
+    Raises:
+        DamagedChunkError: It is not what it says, or larger than `MOST_CHUNK_BYTES`.
+        RecordingError: The package that unpacks it is not installed.
+    """
+    if size > MOST_CHUNK_BYTES:
+        raise DamagedChunkError(f"a chunk of {size} bytes is too large")
+    unpack = {"none": _copy, "zstd": _unpack_zstd, "lz4": _unpack_lz4, "bz2": _unpack_bz2}.get(compression)
+    if unpack is None:
+        raise DamagedChunkError(f"the compression {compression!r} is not known")
+    unpacked = unpack(contents, size)
+    if len(unpacked) != size:
+        raise DamagedChunkError(f"a chunk has {len(unpacked)} bytes instead of {size}")
+    return unpacked
+
+
+def _copy(contents: bytes, size: int) -> bytes:
+    return contents
+
+
+def _unpack_zstd(contents: bytes, size: int) -> bytes:
+    try:
+        import zstandard  # noqa: PLC0415 (comes with an extra)
+    except ImportError as error:
+        raise missing_package("reading bags packed with zstd", "zstandard") from error
+    # The size in a frame's own header is not asked: memory is taken as the bytes come.
+    pieces: list[bytes] = []
+    left = size + 1
+    try:
+        reader = zstandard.ZstdDecompressor().stream_reader(contents)
+        while left > 0 and (piece := reader.read(min(left, _PIECE))):
+            pieces.append(piece)
+            left -= len(piece)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise DamagedChunkError(f"a chunk cannot be unpacked ({error})") from error
+    return b"".join(pieces)
+
+
+def _unpack_lz4(contents: bytes, size: int) -> bytes:
+    try:
+        import lz4.frame  # noqa: PLC0415 (comes with an extra)
+    except ImportError as error:
+        raise missing_package("reading bags packed with lz4", "lz4") from error
+    try:
+        unpacked: bytes = lz4.frame.LZ4FrameDecompressor().decompress(contents, max_length=size + 1)
+    except (RuntimeError, EOFError, ValueError, MemoryError) as error:
+        raise DamagedChunkError(f"a chunk cannot be unpacked ({error})") from error
+    return unpacked
+
+
+def _unpack_bz2(contents: bytes, size: int) -> bytes:
+    try:
+        return bz2.BZ2Decompressor().decompress(contents, max_length=size + 1)
+    except (OSError, EOFError, ValueError) as error:
+        raise DamagedChunkError(f"a chunk cannot be unpacked ({error})") from error

@@ -1,0 +1,111 @@
+"""Writing recordings: by the ending of the name, and never half."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard.exceptions import RecordingError
+from steelyard.model.names import did_you_mean
+from steelyard.model.packages import as_path
+from steelyard.recording.wording import reason, show_name
+
+if TYPE_CHECKING:
+    from steelyard.recording.recording import Recording
+
+WRITTEN = (".csv", ".csv.gz", ".parquet", ".npz", ".h5", ".hdf5", ".mcap", ".bag")
+"""Endings of files that can be written; a name without one is the folder of a ROS 2 bag."""
+
+_LONGEST_NAME = 4096
+
+
+def write_recording(recording: Recording, path: str | Path) -> None:
+    """Writes a recording; the ending says how: .csv, .csv.gz, .parquet, .npz, .h5, .mcap, .bag; none: a ROS 2 bag.
+
+    Reading it again gives the same numbers to the last bit, except that CSV loses the epoch, and that messages hold
+    what their kinds can. It is first written beside its place: a failure leaves what was there.
+
+    Args:
+        recording: What to write.
+        path: Where; a file that is there is replaced, a folder is not.
+
+    Raises:
+        RecordingError: The ending is unknown, or the file cannot be written.
+    """
+    target = as_path(path)
+    ending = _find_ending(target)
+    _check_names(recording)
+    if not target.parent.is_dir():
+        raise RecordingError(f"there is no folder {str(target.parent)!r} to write {target.name!r} into; make it first")
+    if not ending:
+        from steelyard.recording.bag_file import write_ros2  # noqa: PLC0415
+
+        write_ros2(recording, target)
+        return
+    if target.is_dir():
+        raise RecordingError(f"{str(target)!r} is a folder; give the name of a file")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".steelyard-", dir=target.parent) as folder:
+            draft = Path(folder) / target.name
+            _write(recording, draft, ending)
+            draft.replace(target)
+    except OSError as error:
+        raise RecordingError(
+            f"{str(target)!r} cannot be written ({error.strerror or reason(error)}); choose another place, or make room"
+        ) from error
+
+
+def _find_ending(path: Path) -> str:
+    name = path.name.lower()
+    for ending in WRITTEN:
+        if name.endswith(ending):
+            return ending
+    if name.endswith(".mat"):
+        raise RecordingError(f"{path.name}: MATLAB's files can be read, not written; write .h5, which MATLAB reads too")
+    if path.suffix and not path.is_dir():
+        raise RecordingError(
+            f"{path.name}: a recording cannot be written as {path.suffix!r}{did_you_mean(path.suffix, WRITTEN)}"
+        )
+    return ""
+
+
+def _check_names(recording: Recording) -> None:
+    """Refuses names that no file could give back."""
+    for name in recording.columns:
+        try:
+            good = 0 < len(name.encode()) <= _LONGEST_NAME and name != "time" and "\0" not in name
+        except UnicodeEncodeError:
+            good = False
+        if not good:
+            raise RecordingError(f"a column called {show_name(name)} cannot be written; rename it", column=name)
+
+
+def _write(recording: Recording, path: Path, ending: str) -> None:
+    # Each format is imported when it is needed: that takes longer than all the rest of Steelyard.
+    from steelyard import __version__  # noqa: PLC0415
+
+    if ending in {".csv", ".csv.gz"}:
+        from steelyard.recording.csv_file import write_csv  # noqa: PLC0415
+
+        write_csv(recording, path, packed=ending == ".csv.gz")
+    elif ending == ".parquet":
+        from steelyard.recording.parquet_file import write_parquet  # noqa: PLC0415
+
+        write_parquet(recording, path, __version__)
+    elif ending == ".npz":
+        from steelyard.recording.npz_file import write_npz  # noqa: PLC0415
+
+        write_npz(recording, path, __version__)
+    elif ending in {".h5", ".hdf5"}:
+        from steelyard.recording.hdf5_file import write_hdf5  # noqa: PLC0415
+
+        write_hdf5(recording, path, __version__)
+    elif ending == ".mcap":
+        from steelyard.recording.mcap_file import write_mcap  # noqa: PLC0415
+
+        write_mcap(recording, path)
+    else:
+        from steelyard.recording.bag_file import write_ros1  # noqa: PLC0415
+
+        write_ros1(recording, path)
