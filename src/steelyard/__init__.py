@@ -12,9 +12,11 @@ from steelyard.exceptions import (
     ModelError,
     MotionError,
     RecordingError,
+    RecordingWarning,
     StanceError,
     SteelyardError,
 )
+from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
 from steelyard.model import (
     Model,
     ModelCheck,
@@ -28,7 +30,7 @@ from steelyard.model import (
     write_model,
 )
 from steelyard.motion import Motion, motion_from_generalized
-from steelyard.recording import Recording
+from steelyard.recording import Recording, join_recordings, read_recording
 from steelyard.regression import Evidence, gather_evidence, load_evidence
 from steelyard.stance import Trajectory
 
@@ -43,8 +45,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConsistencyError",
+    "Delays",
     "Evidence",
     "EvidenceError",
+    "Inspection",
     "LaboratoryError",
     "Model",
     "ModelCheck",
@@ -53,17 +57,22 @@ __all__ = [
     "MotionError",
     "Recording",
     "RecordingError",
+    "RecordingWarning",
     "Setup",
     "StanceError",
     "SteelyardError",
     "Trajectory",
     "check_model",
+    "estimate_delays",
     "gather_evidence",
+    "inspect_recording",
     "is_possible",
+    "join_recordings",
     "load_evidence",
     "load_model",
     "motion_from_generalized",
     "project_to_interior",
+    "read_recording",
     "read_setup",
     "ready_setups",
     "write_model",

@@ -30,7 +30,6 @@ FORMATS = {
     "walk_sqlite3": (lambda recording, path: write_ros2(recording, path, storage="sqlite3"), read_ros2),
 }
 TIME = np.arange(50) * 0.01
-SPOOLED = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # it is gone with its last recording
 
 
 def read(path, setup=None, clock=None):
@@ -259,7 +258,6 @@ def test_one_joint_in_messages_of_several_shapes_is_one_column(tmp_path):
     np.testing.assert_array_equal(recording.column("tau.hip"), np.where(rows % 3 == 2, 7.0, np.nan))
 
 
-@SPOOLED
 def test_a_large_bag_stays_out_of_memory_and_is_the_same(trial, tmp_path, monkeypatch):
     write_mcap(trial, tmp_path / "walk.mcap")
     monkeypatch.setattr("steelyard.recording.message_streams.SPOOL_BYTES", 100_000)
@@ -272,7 +270,6 @@ def test_a_large_bag_stays_out_of_memory_and_is_the_same(trial, tmp_path, monkey
         np.testing.assert_array_equal(np.concatenate([part.column(name) for part in parts]), trial.column(name))
 
 
-@SPOOLED
 def test_messages_that_stand_in_no_order_are_sorted_by_receipt(tmp_path, monkeypatch):
     messages = ramp(400)
     expected = read(write(tmp_path / "sorted.mcap", messages))

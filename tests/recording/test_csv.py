@@ -184,7 +184,6 @@ def test_what_is_odd_far_into_the_file_is_read_as_well(tmp_path, monkeypatch):
         read(tmp_path, rows(*lines))
 
 
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_a_large_file_is_read_through_a_temporary_one(tmp_path, monkeypatch):
     rng = np.random.default_rng(2)
     recording = Recording(np.arange(5000) * 0.002, {f"q.j{number}": rng.normal(size=5000) for number in range(8)})

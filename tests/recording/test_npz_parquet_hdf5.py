@@ -25,7 +25,6 @@ from tests.recording.real_data import real_file
 h5py = pytest.importorskip("h5py", reason="the extra ros is not installed")
 
 ROWS = np.arange(9.0)
-SPOOLED = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 
 
 def quietly(path, model=None):
@@ -62,7 +61,6 @@ def test_a_large_parquet_file_stays_where_it_is(tmp_path, monkeypatch):
     np.testing.assert_array_equal(part.column("left_foot.fz"), inside.column("left_foot.fz")[450:550])
 
 
-@SPOOLED
 def test_a_parquet_file_in_one_piece_is_not_read_in_place(tmp_path, monkeypatch):
     pq.write_table(pa.table({"time": np.arange(5000) * 0.01, "q.a": np.arange(5000.0)}), tmp_path / "walk.parquet")
     monkeypatch.setattr(columns, "MEMORY", 0)
@@ -248,7 +246,6 @@ def test_hdf5_files_that_point_elsewhere_are_not_followed(tmp_path):
     assert recording.notes == ("1 column is not used: 'virtual'",)
 
 
-@SPOOLED
 def test_an_hdf5_file_that_promises_much_is_found_out(tmp_path):
     with h5py.File(tmp_path / "walk.h5", "w") as file:
         for name in ("time", "q.a"):

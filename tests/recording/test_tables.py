@@ -41,7 +41,6 @@ def recording_map(**contents):
 
 
 # The temporary file of a recording lives as long as it does, and closes with it.
-SPOOLED = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 
 ROWS = np.arange(7.0)
 FEET = {
@@ -215,7 +214,6 @@ def test_infinite_numbers_are_missing():
     assert recording.notes == ("7 numbers are infinite, first in 'q.b' at 2.0000 s, and taken as missing",)
 
 
-@SPOOLED
 def test_rows_whose_time_does_not_increase_are_dropped_everywhere():
     time = np.array([0.0, 0.1, 0.1, 0.2, 0.3])
     for memory in (columns.MEMORY, 0):
@@ -242,7 +240,6 @@ def test_a_table_without_rows_is_refused():
         read({"time": [], "q.a": []})
 
 
-@SPOOLED
 def test_a_read_through_a_temporary_file_equals_one_in_memory(monkeypatch):
     rng = np.random.default_rng(3)
     table = {"time": np.arange(1000) * 0.01, **{f"q.j{number}": rng.normal(size=1000) for number in range(5)}}

@@ -15,7 +15,6 @@ pytest.importorskip("h5py", reason="the extra ros is not installed")
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz", ".h5", ".hdf5")
 ROWS = np.arange(9.0)
 # The temporary file of a recording lives as long as it does, and closes with it.
-SPOOLED = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 
 
 def noisy_trial():
@@ -42,7 +41,6 @@ def test_a_trial_comes_back_bit_by_bit(tmp_path, ending):
     assert read_back.notes == ()
 
 
-@SPOOLED
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_what_is_larger_than_memory_is_the_same(tmp_path, monkeypatch, ending):
     trial = noisy_trial()

@@ -20,7 +20,7 @@ from steelyard.inspection import Finding, Inspection, inspect_recording
 from steelyard.inspection.inspection import Channel
 from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
 from steelyard.model import load_model
-from steelyard.recording import Recording, concatenate, read_recording
+from steelyard.recording import Recording, join_recordings, read_recording
 
 _STYLES = {"fault": "bold red", "warning": "yellow", "remark": "dim"}
 _HEIGHT = 5
@@ -73,7 +73,7 @@ def inspect(
             for path in recordings
         )
         if join:
-            opened = iter([concatenate(list(opened))])
+            opened = iter([join_recordings(list(opened))])
         results = []
         for recording in opened:
             with progress.status(Text(f"Inspecting {recording.name} ...")):

@@ -26,8 +26,11 @@ ACCELEROMETER_UNITS = {"m/s²": 1.0, "g": STANDARD_GRAVITY}
 GYRO_UNITS = {"rad/s": 1.0, "deg/s": np.pi / 180.0}
 """Units that an inertial sensor may read in, and what its readings are then multiplied with."""
 
-_TOLERANCE = (0.4, 0.04)
-"""By how much (m/s², rad/s) sound sensors and planted feet may disagree: soles that tilt, joint offsets, mounting."""
+_MEAN_TOLERANCE = 0.4
+"""By how much (m/s²) a sound accelerometer and planted feet may disagree on the whole: joint offsets, slopes."""
+
+_TOLERANCE = (0.1, 0.01)
+"""By how much (m/s², rad/s) they may disagree from instant to instant."""
 
 _PLANTED = (0.5, 0.1)
 _LEAST_SAMPLES = 40
@@ -119,8 +122,8 @@ def find_inertial_mounting(imu: str, seen: Prediction) -> InertialMounting:
     mean = np.linalg.norm(seen.accel_read.mean(axis=0))
     if mean < _NO_GRAVITY * min(1.0, STANDARD_GRAVITY) and np.linalg.norm(seen.accel.mean(axis=0)) > 0.5 * GRAVITY:
         return InertialMounting(imu, upright, upright, without_gravity=True, misfit=np.inf)
-    accel = _misfits(seen.accel, seen.accel_read, ACCELEROMETER_UNITS, _TOLERANCE[0], centred=False)
-    gyro = _misfits(seen.gyro, seen.gyro_read, GYRO_UNITS, _TOLERANCE[1], centred=True)
+    accel = _misfits(seen.accel, seen.accel_read, ACCELEROMETER_UNITS, _TOLERANCE[0], _MEAN_TOLERANCE)
+    gyro = _misfits(seen.gyro, seen.gyro_read, GYRO_UNITS, _TOLERANCE[1], np.inf)
     stated = accel[0, 0] + gyro[0, 0]
     # Both are usually one housing; only where no common turn does are they looked at each by itself.
     together = accel.min(axis=0) + gyro.min(axis=0)
@@ -147,16 +150,16 @@ def find_inertial_mounting(imu: str, seen: Prediction) -> InertialMounting:
 
 
 def _misfits(
-    expected: FloatArray, read: FloatArray, units: dict[str, float], tolerance: float, *, centred: bool
+    expected: FloatArray, read: FloatArray, units: dict[str, float], tolerance: float, mean_tolerance: float
 ) -> FloatArray:
     """Gives the mean squared misfit of each unit and turn, in units of what is tolerated, shape (n_units, 48)."""
-    if centred:
-        expected, read = expected - expected.mean(axis=0), read - read.mean(axis=0)
     result = np.empty((len(units), len(all_turns())))
     for row, scale in enumerate(units.values()):
         for column, turn in enumerate(all_turns()):
             wrong = expected - scale * read @ turn.T
-            result[row, column] = np.mean(np.sum(wrong**2, axis=1)) / tolerance**2
+            mean = wrong.mean(axis=0)
+            varying = np.mean(np.sum((wrong - mean) ** 2, axis=1))
+            result[row, column] = varying / tolerance**2 + mean @ mean / mean_tolerance**2
     return result
 
 

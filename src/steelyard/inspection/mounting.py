@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,11 +120,7 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
             @ triangle[:, 1:].T
             for name in sensors
         },
-        sizes={
-            name: np.array([_log_scale(each, sensors[name]) for each in candidates[name]])
-            / len(system.sensing.measured)
-            for name in sensors
-        },
+        scales={name: np.log([UNITS[each.unit][0] for each in candidates[name]]) for name in sensors},
     )
     chosen = dict.fromkeys(sensors, 0)
     groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
@@ -144,7 +140,8 @@ def _verdict(search: _Search, chosen: Mapping[str, int], equation: BaseEquation)
     for name in chosen:
         found = search.candidates[name][chosen[name]]
         scores = search.scores_of(name, chosen)
-        rivals = np.delete(scores, chosen[name])
+        alike = [candidate.source == found.source for candidate in search.candidates[name]]
+        rivals = scores[np.array(alike) & (np.arange(len(scores)) != chosen[name])]
         # Of an exchange, only both sides together can be judged.
         gain = (stated if found.source != name else float(scores[0])) - best
         margin = float(np.min(rivals)) - best if len(rivals) else np.inf
@@ -162,21 +159,21 @@ def _verdict(search: _Search, chosen: Mapping[str, int], equation: BaseEquation)
 class _Search:
     """All candidates, and what they leave.
 
-    How noisy the sensors are is not known: a way is scored by the logarithm of what it leaves, in the units that the
-    sensors would then read in. Otherwise readings that are ten times too small would always win, for what they leave is
+    How noisy the sensors are is not known: a way is scored by the logarithm of what it leaves, in the unit that all
+    sensors would then read in. Otherwise readings that are all ten times too small would win, for what they leave is
     small too.
 
     Attributes:
         asked: What the model asks for, as a vector of the triangular factor.
         candidates: By sensor.
         vectors: By sensor, what each candidate adds to `asked`, shape (n_candidates, n).
-        sizes: By sensor, each candidate's share in the logarithm of the mean scale, shape (n_candidates,).
+        scales: By sensor, the logarithm of each candidate's scale of forces, shape (n_candidates,).
     """
 
     asked: FloatArray
     candidates: Mapping[str, list[_Candidate]]
     vectors: Mapping[str, FloatArray]
-    sizes: Mapping[str, FloatArray]
+    scales: Mapping[str, FloatArray]
 
     def cost(self, chosen: Mapping[str, int]) -> float:
         """Gives the squares that a choice leaves."""
@@ -184,27 +181,30 @@ class _Search:
         return float(rest @ rest)
 
     def score(self, chosen: Mapping[str, int]) -> float:
-        """Gives the logarithm of what a choice leaves, in its own units."""
-        size = sum(self.sizes[name][number] for name, number in chosen.items())
-        return float(np.log(self.cost(chosen)) - 2.0 * size)
+        """Gives the logarithm of what a choice leaves, in its own unit."""
+        scales = [self.scales[name][number] for name, number in chosen.items()]
+        return float(np.log(self.cost(chosen)) - 2.0 * _common(scales))
 
     def scores_of(self, name: str, chosen: Mapping[str, int]) -> FloatArray:
         """Gives the score of each candidate of a sensor, the others as they are chosen."""
         others = {other: number for other, number in chosen.items() if other != name}
         rest = self.asked + sum(self.vectors[other][number] for other, number in others.items())
-        size = self.sizes[name] + sum(self.sizes[other][number] for other, number in others.items())
-        return np.asarray(np.log(np.sum((self.vectors[name] + rest) ** 2, axis=1)) - 2.0 * size)
+        scale = _common([self.scales[name], *(self.scales[other][number] for other, number in others.items())])
+        return np.asarray(np.log(np.sum((self.vectors[name] + rest) ** 2, axis=1)) - 2.0 * scale)
 
     def best_of(self, group: tuple[str, ...], chosen: Mapping[str, int]) -> dict[str, int]:
         """Gives the best candidates of one sensor or of two together, the others as they are chosen."""
         if len(group) == 1:
             return {group[0]: int(np.argmin(self.scores_of(group[0], chosen)))}
         first, second = group
-        rest = self.asked + sum(self.vectors[name][number] for name, number in chosen.items() if name not in group)
+        others = {name: number for name, number in chosen.items() if name not in group}
+        rest = self.asked + sum(self.vectors[name][number] for name, number in others.items())
         left, right = self.vectors[first] + rest, self.vectors[second]
         costs = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] + 2.0 * left @ right.T
+        scales = [self.scales[first][:, None], self.scales[second][None, :]]
+        scale = _common([*scales, *(self.scales[name][number] for name, number in others.items())])
         # Rounding may leave what should be tiny negative.
-        scores = np.log(np.maximum(costs, 1e-300)) - 2.0 * (self.sizes[first][:, None] + self.sizes[second][None, :])
+        scores = np.log(np.maximum(costs, 1e-300)) - 2.0 * scale
         sources = [np.array([candidate.source for candidate in self.candidates[name]]) for name in group]
         own = (sources[0] == first)[:, None] & (sources[1] == second)[None, :]
         exchanged = (sources[0] == second)[:, None] & (sources[1] == first)[None, :]
@@ -213,9 +213,13 @@ class _Search:
         return {first: int(best[0]), second: int(best[1])}
 
 
-def _log_scale(candidate: _Candidate, axes: Mapping[str, int]) -> float:
-    force, moment = UNITS[candidate.unit]
-    return float(sum(np.log(force if axis.startswith("f") else moment) for axis in axes))
+def _common(scales: Sequence[Any]) -> Any:
+    """Gives the logarithm of the scale that all sensors share: the nearest to none, and none where they disagree."""
+    common = scales[0]
+    for other in scales[1:]:
+        same_way = np.sign(common) == np.sign(other)
+        common = np.where(same_way, np.sign(common) * np.minimum(np.abs(common), np.abs(other)), 0.0)
+    return common
 
 
 def _sensors(system: System) -> dict[str, dict[str, int]]:

@@ -158,7 +158,9 @@ FAULTS = {
         "the right foot's moments are in N mm", _wrench_fault(1, moment=UNITS["N mm"]), "wrench-unit", "right"
     ),
     "exchanged": Fault("the plugs of the two feet's sensors are exchanged", _exchange, "exchanged", "left"),
-    "offset": Fault("the left foot's sensor was tared while it carried 40 N", _offset("fz", -40.0), "offset", "left"),
+    "offset": Fault(
+        "the left foot's sensor was tared while something pushed it with 30 N", _offset("fx", -30.0), "offset", "left"
+    ),
     "inertial sensor yawed": Fault(
         "the inertial sensor is turned by 90° about z", _inertial_fault(_about("z", 90.0)), "inertial-axes", "imu"
     ),

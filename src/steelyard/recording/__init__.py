@@ -1,6 +1,6 @@
 """Recordings: what robots really log."""
 
 from steelyard.recording.reading import read_recording
-from steelyard.recording.recording import Recording, concatenate
+from steelyard.recording.recording import Recording, join_recordings
 
-__all__ = ["Recording", "concatenate", "read_recording"]
+__all__ = ["Recording", "join_recordings", "read_recording"]

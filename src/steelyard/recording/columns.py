@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -151,6 +152,7 @@ class SpooledColumns(LazyColumns):
         super().__init__(names, starts[-1])
         self._file = file
         self._starts = np.asarray(starts)
+        weakref.finalize(self, file.close)
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
         """Gives some rows of some columns."""
@@ -188,46 +190,71 @@ class Spool:
         self._blocks: list[FloatArray] = []
         self._waiting = 0
         self._file: BinaryIO | None = None
+        self._closing: weakref.finalize[..., Any] | None = None
         self._starts = [0]
 
     def append(self, rows: FloatArray) -> None:
-        """Takes rows, shape (n, n_columns); they are copied unless they are given away as a fresh array."""
+        """Takes rows, shape (n, n_columns), which must not be changed afterwards."""
         if len(rows) == 0:
             return
         self._blocks.append(rows)
         self._waiting += len(rows)
         self.row_count += len(rows)
-        bound = self._memory if self._file is None else CHUNK_BYTES
+        bound = self._memory if self._file is None else min(self._memory, CHUNK_BYTES)
         if 8 * len(self.names) * self._waiting > bound:
             self._flush()
 
     def finish(self) -> Mapping[str, FloatArray]:
         """Gives the columns."""
         if self._file is None:
-            whole = np.concatenate(self._blocks) if self._blocks else np.empty((0, len(self.names)))
-            self._blocks = []
-            table = np.ascontiguousarray(whole.T)
+            table = np.empty((len(self.names), self.row_count))
+            for start, block in self._taken():
+                table[:, start : start + len(block)] = block.T
             return {name: table[number] for number, name in enumerate(self.names)}
         self._flush()
+        if self._closing is not None:
+            self._closing.detach()
         return SpooledColumns(self.names, self._file, self._starts)
+
+    def _taken(self) -> Iterator[tuple[int, FloatArray]]:
+        """Gives the blocks that wait, each with the rows before it, and lets go of them one by one."""
+        start = self.row_count - self._waiting
+        self._waiting = 0
+        blocks, self._blocks = self._blocks[::-1], []
+        while blocks:
+            block = blocks.pop()
+            yield start, block
+            start += len(block)
 
     def _flush(self) -> None:
         if not self._waiting:
             return
+        step = max(1, CHUNK_BYTES // (8 * max(1, len(self.names))))
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="steelyard-", dir=self._folder)  # noqa: SIM115 (lives on)
-            step = max(1, CHUNK_BYTES // (8 * max(1, len(self.names))))
-            rows = np.concatenate(self._blocks) if len(self._blocks) > 1 else self._blocks[0]
-            for start in range(0, len(rows), step):
-                block = np.ascontiguousarray(rows[start : start + step].T)
-                self._file.write(block.data)
-                self._starts.append(self._starts[-1] + block.shape[1])
+                self._closing = weakref.finalize(self, self._file.close)
+            together: list[FloatArray] = []
+            count = 0
+            for _, block in self._taken():
+                together.append(block)
+                count += len(block)
+                if count >= step:
+                    self._write(together, step)
+                    together, count = [], 0
+            if together:
+                self._write(together, step)
             self._file.flush()
         except OSError as error:
             raise RecordingError(
                 f"{self._name}: no room for it in the folder of temporary files ({error.strerror}); set TMPDIR to a "
                 "folder with room"
             ) from error
-        self._blocks = []
-        self._waiting = 0
+
+    def _write(self, blocks: list[FloatArray], step: int) -> None:
+        """Writes some blocks as pieces of at most `step` rows, each column of a piece together."""
+        rows = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+        for start in range(0, len(rows), step):
+            piece = np.ascontiguousarray(rows[start : start + step].T)
+            self._file.write(piece.data)  # type: ignore[union-attr]
+            self._starts.append(self._starts[-1] + piece.shape[1])

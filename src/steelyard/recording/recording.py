@@ -245,7 +245,7 @@ class Recording:
         return f"<Recording {self.name}: {len(self)} rows, {len(self.values)} columns, {self.duration:.2f} s>"
 
 
-def concatenate(recordings: Sequence[Recording], *, gap: float | None = None) -> Recording:
+def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None) -> Recording:
     """Gives recordings one after the other as one; a column that one of them lacks is empty there.
 
     Args:
