@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard import Recording, RecordingError, load_model
+from steelyard import Recording, RecordingError
 from steelyard.exceptions import RecordingWarning
 from steelyard.model.setup import parse_setup
 from steelyard.recording import columns, read_recording
@@ -20,7 +20,7 @@ from steelyard.recording.npz_file import NpzSource
 from steelyard.recording.parquet_file import read_parquet
 from steelyard.recording.tables import read_table
 from tests.recording.fuzzing import npy_bytes, zip_bytes
-from tests.recording.real_data import real_file
+from tests.recording.real_data import ICUB, KUKA, KUKA_ARRAYS, KUKA_JOINTS, load_real, real_file
 
 h5py = pytest.importorskip("h5py", reason="the extra ros is not installed")
 
@@ -263,36 +263,8 @@ def test_a_missing_package_is_asked_for(tmp_path, monkeypatch):
         read_recording(tmp_path / "walk.h5")
 
 
-ICUB_JOINTS = [
-    *("neck_pitch", "neck_roll", "neck_yaw", "torso_pitch", "torso_roll", "torso_yaw"),
-    *(f"{side}_{joint}" for side in "lr" for joint in ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow")),
-    *(
-        f"{side}_{joint}"
-        for side in "lr"
-        for joint in ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
-    ),
-]
-
-
 def test_the_real_icub_is_read():
-    path = real_file("icub_sway/com-sinusoid.mat")
-    setup = parse_setup(
-        {
-            "recording": {
-                "time": "estimatorJointsTime",
-                "arrays": {
-                    "estimatorJointsPos": [f"q.{joint}" for joint in ICUB_JOINTS],
-                    "estimatorJointsVel": [f"v.{joint}" for joint in ICUB_JOINTS],
-                    "imuOmega": [f"imu.gyro.{axis}" for axis in "xyz"],
-                    "imuAcc": [f"imu.accel.{axis}" for axis in "xyz"],
-                    "linkBasePos": [f"base.position.{axis}" for axis in "xyz"],
-                    "lfForceZ": ["left_foot.fz"],
-                    "rfForceZ": ["right_foot.fz"],
-                },
-            }
-        }
-    )
-    recording = quietly(path, load_model(real_file("icub_sway/model.urdf"), setup=setup))
+    _, recording = load_real(ICUB, "icub_sway/com-sinusoid.mat")
     assert len(recording) == 2004
     assert len(recording.columns) == 2 * 26 + 3 + 3 + 3 + 2
     assert recording.duration == pytest.approx(20.0, abs=0.5)
@@ -304,18 +276,11 @@ def test_the_real_icub_is_read():
 
 @pytest.mark.parametrize("run", [1, 2])
 def test_the_real_kuka_is_read(tmp_path, run):
-    path = real_file(f"kuka_lwr4/measurements_{run}.npz")
-    joints = [f"lwr_{number}_joint" for number in range(7)]
-    arrays = {"positions": "q", "velocities": "v", "torques": "tau", "target_positions": "q_command"}
-    contents = {
-        "model": {"base": "fixed"},
-        "recording": {"arrays": {array: [f"{kind}.{joint}" for joint in joints] for array, kind in arrays.items()}},
-    }
-    model = load_model(real_file("kuka_lwr4/kuka_lwr4.urdf"), setup=parse_setup(contents))
-    recording = quietly(path, model)
-    with np.load(path) as theirs:
-        for array, kind in arrays.items():
-            for number, joint in enumerate(joints):
+    name = f"kuka_lwr4/measurements_{run}.npz"
+    model, recording = load_real(KUKA, name)
+    with np.load(real_file(name)) as theirs:
+        for array, kind in KUKA_ARRAYS.items():
+            for number, joint in enumerate(KUKA_JOINTS):
                 np.testing.assert_array_equal(recording.column(f"{kind}.{joint}"), theirs[array][:, number])
         np.testing.assert_allclose(recording.time + recording.epoch, theirs["times"], rtol=0.0, atol=1e-9)
     recording.write(tmp_path / "again.h5")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.exceptions import EvidenceError
 from steelyard.model.parameters import PARAMETER_COUNT, change_frame
 from steelyard.regression.noise import plan_noise
 from steelyard.regression.nuisance import plan_nuisance
@@ -87,6 +88,9 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
         system: From `plan_system`.
         motions: Stretches of motion with the same base link and sensors.
         columns: What gives the columns asked for; see `System.rows_beside`.
+
+    Raises:
+        EvidenceError: What is not measured explains everything.
     """
     spread = model_spread(system.model)
     place = spread.shape[0] + len(system.nuisance)
@@ -96,11 +100,16 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
     for motion in motions:
         rows = system.rows_beside(motion, partial(columns, system, motion))
         flat = rows.reshape(-1, rows.shape[2])
+        # Rows that unmeasured components use up are zero: they say nothing.
+        speaking = np.any(flat != 0.0, axis=1)
+        flat = flat[speaking]
         weights = flat[:, : len(reference)]
         unknowns.append(np.concatenate([weights @ spread, flat[:, len(reference) : place]], axis=1))
         asked.append(np.concatenate([(weights @ reference)[:, None], flat[:, place:]], axis=1))
-        samples.append(count + np.repeat(np.arange(len(motion)), rows.shape[1]))
+        samples.append(count + np.repeat(np.arange(len(motion)), rows.shape[1])[speaking])
         count += len(motion)
+    if sum(len(each) for each in asked) == 0:
+        raise EvidenceError("the wrench sensors measure too few axes: what they leave unmeasured explains everything")
     priors = np.concatenate([np.ones(len(reference)), [1.0 / column.prior for column in system.nuisance]])
     unknowns.append(np.diag(priors))
     asked.append(np.zeros((len(priors), asked[0].shape[1])))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.inspection.findings import Finding
-from steelyard.model.recording_map import ColumnSource
+from steelyard.inspection.findings import Finding, write_fix
+from steelyard.model.names import in_words
+from steelyard.model.recording_map import STANDARD_GRAVITY, ColumnSource
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.motion.kinematics import frame_motion
 from steelyard.motion.motion import GRAVITY
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _REMARK = 0.02
 _WARNING = 0.25
+_PLAUSIBLE = 0.2
 
 
 def check_weight(
@@ -61,6 +63,18 @@ def check_weight(
     share = total / weight - 1.0
     if abs(share) < _REMARK:
         return None, numbers
+    names = [str(sole.wrench) for sole in soles]
+    for code, factor, words in (
+        ("wrench-sign", -1.0, "read with the opposite sign: together they push the robot down"),
+        ("wrench-unit", STANDARD_GRAVITY, "seem to read in kilograms: together they carry a tenth of the robot"),
+    ):
+        if abs(factor * total / weight - 1.0) < _PLAUSIBLE:
+            fix = {
+                f"{name}.{axis}": ColumnSource(f"{name}.{axis}", factor)
+                for name in names
+                for axis in by_name[name].axes
+            }
+            return Finding("fault", code, names[0], f"{in_words(names)} {words}", write_fix(model.setup, fix)), numbers
     severity: Severity = "warning" if abs(share) > _WARNING else "remark"
     side = "above" if share > 0.0 else "below"
     advice = (
