@@ -1,8 +1,8 @@
 """What the door for recordings can do: ``python -m benchmarks.recordings``.
 
 Round trips through every format; a 1 GB CSV and a 1 GB MCAP through `inspect` and through gathering, with the memory
-that it takes; delays and their intervals; fourteen mounting and unit faults (`steelyard.laboratory.faults.FAULTS`) on twenty
-true robots; recordings without a fault; real recordings, where they are; odd files by the ten thousand.
+that it takes; delays and their intervals; fourteen mounting and unit faults (`steelyard.laboratory.faults.FAULTS`) on
+twenty true robots; recordings without a fault; real recordings, where they are; odd files by the ten thousand.
 
 The longest parts can be left out: ``--without memory fuzzing``.
 """

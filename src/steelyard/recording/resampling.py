@@ -52,8 +52,9 @@ def usual_period(time: FloatArray) -> float:
 class ResampledColumns(LazyColumns):
     """Streams on one clock.
 
-    A stream all of whose times are times of that clock keeps its readings as they are, with nothing between them. Any
-    other is joined by straight lines (orientations along the shorter way round), except over gaps.
+    A stream all of whose times are times of that clock, or lie outside of it, keeps its readings as they are, with
+    nothing between them. Any other is joined by straight lines (orientations along the shorter way round), except over
+    gaps.
     """
 
     def __init__(self, time: FloatArray, streams: Sequence[Stream]) -> None:
@@ -178,9 +179,16 @@ def _all_known(values: Mapping[str, FloatArray], rows: slice) -> bool:
 
 
 def _matching_rows(time: FloatArray, stamps: FloatArray) -> IntArray | None:
-    """Gives the row of each time of a stream, or None where one is not on the clock."""
+    """Gives the row of each time of a stream, or None where one is not on the clock.
+
+    Times before the clock's first have the row −1, those after its last the number of rows: they have no place.
+    """
     if len(stamps) == 0:
         return np.empty(0, dtype=np.int64)
+    if stamps[0] < time[0] - _SAME_INSTANT or stamps[-1] > time[-1] + _SAME_INSTANT:
+        first, last = np.searchsorted(stamps, [time[0] - _SAME_INSTANT, time[-1] + _SAME_INSTANT])
+        inside = _matching_rows(time, stamps[first:last])
+        return None if inside is None else np.pad(inside, (first, len(stamps) - last), constant_values=(-1, len(time)))
     after = np.clip(np.searchsorted(time, stamps), 0, len(time) - 1)
     before = np.maximum(after - 1, 0)
     rows = np.where(np.abs(time[before] - stamps) < np.abs(time[after] - stamps), before, after)
