@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.humanoids import path_of
+from tests.laboratory.trials import robot, short_trial
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,6 +30,8 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("command", commands())
 def test_commands_run(command: str, tmp_path) -> None:
     (tmp_path / "my_robot.urdf").write_text(path_of("simple_humanoid").read_text())
+    if "dance.csv" in command:
+        short_trial("g1", "dance", noise="default").recording.write(tmp_path / "dance.csv")
     arguments = [sys.executable, "-m", *shlex.split(command)]
     result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == (1 if "romeo" in command else 0), result.stderr
@@ -37,10 +40,30 @@ def test_commands_run(command: str, tmp_path) -> None:
 def test_the_verdict_shown_is_the_verdict_given() -> None:
     from steelyard import load_model
 
-    (shown,) = blocks("text")
+    shown, _ = blocks("text")
     summary = load_model("romeo").check().summary()
     for line in shown.strip().splitlines():
         assert line.strip().removesuffix(" ...") in summary
+
+
+def test_the_fault_shown_is_the_fault_found() -> None:
+    from steelyard.laboratory.faults import FAULTS
+
+    _, shown = blocks("text")
+    sentence, *lines = shown.strip().splitlines()
+    model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
+    (fault,) = FAULTS["upside down"].spoil(model, recording).inspect(model).faults
+    assert sentence == f"fault: {fault.words}"
+    assert tuple(line.strip() for line in lines) == fault.fix[: len(lines)]
+
+
+def test_python_of_the_page_on_recordings_runs(tmp_path) -> None:
+    page = (ROOT / "docs" / "recordings.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"(?s)```python\n(.*?)```", page)
+    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "<Recording dance.mcap: 10001 rows, 90 columns, 20.00 s>" in result.stdout
+    assert "True dance.mcap" in result.stdout
 
 
 def test_make_targets_exist() -> None:
@@ -94,8 +117,30 @@ def test_example_setup_of_the_docs_is_understood(tmp_path) -> None:
 
     (text,) = re.findall(r"(?s)```toml\n(.*?)```", (ROOT / "docs" / "setup.md").read_text(encoding="utf-8"))
     setup = parse_setup(tomllib.loads(text))
+    assert setup.recording.columns["left_foot.fx"].offset == 12.5
+    assert setup.recording.arrays["torques"].names == ("tau.left_hip", "", "tau.left_knee")
     assert setup.mirror is not None
     assert setup.locks == {"gripper_*": 0.0}
+
+
+def test_figures_of_recordings_are_those_stored() -> None:
+    stored = json.loads((ROOT / "benchmarks" / "results" / "recordings.json").read_text(encoding="utf-8"))
+    values = {figure["what"]: figure["value"] for figure in stored["figures"]}
+    assert all(figure["met"] for figure in stored["figures"])
+    assert stored["raw"]["left_out"] == []
+    clean = "clean G1 recordings with a fault or warning", "clean recordings of other robots with one"
+    shown = {
+        "fourteen mounting": values["faults: seeds named correctly, worst fault"],
+        "without a fault": sum(values[what] for what in clean),
+        "a lag of 12 ms": values["12 ms lag: worst error (ms)"],
+        "1 GB of CSV": next(value for what, value in values.items() if "csv, inspect" in what),
+        "1 GB of MCAP": next(value for what, value in values.items() if "mcap, inspect" in what),
+        "a ROS 2 bag": values["ROS 2 bag to columns, times faster than a loop over rosbags"],
+    }
+    for row, value in shown.items():
+        (line,) = [line for line in README.splitlines() if row in line and line.startswith("|")]
+        number = float(re.findall(r"[\d.]+", line.split("|")[2])[0])
+        assert number == pytest.approx(value, rel=0.03, abs=0.005), row
 
 
 def test_figures_of_the_laboratory_are_those_stored() -> None:
