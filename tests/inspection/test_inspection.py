@@ -91,6 +91,17 @@ def test_a_delay_is_found_and_taken_out(trial):
     assert float(finding.fix[1].removeprefix("delay = ")) == pytest.approx(delays.values["left_foot"], abs=1e-3)
 
 
+def test_velocities_are_held_against_positions(trial):
+    rate = 500.0
+    speeds = {f"v.{joint}": np.gradient(trial.column(f"q.{joint}"), 1.0 / rate) for joint in MODEL.joints}
+    sound = trial.with_values({**trial.values, **speeds})
+    assert inspect_recording(sound, MODEL).codes() - {("weight", "wrench sensors")} == set()
+    degrees = trial.with_values({**trial.values, **{name: np.degrees(values) for name, values in speeds.items()}})
+    assert inspect_recording(degrees, MODEL).codes("fault") == {("velocity-unit", "v")}
+    turned = trial.with_values({**trial.values, **speeds, "v.left_elbow_joint": -speeds["v.left_elbow_joint"]})
+    assert inspect_recording(turned, MODEL).codes("warning") == {("velocity", "left_elbow_joint")}
+
+
 def test_gravity_taken_out_is_noticed(trial):
     means = {f"pelvis.accel.{axis}": trial.column(f"pelvis.accel.{axis}").mean() for axis in "xyz"}
     bad = trial.with_values({name: values - means.get(name, 0.0) for name, values in trial.values.items()})

@@ -13,8 +13,9 @@ from steelyard.inspection.door import check_clock, check_columns, check_joints, 
 from steelyard.inspection.findings import SEVERITIES, Finding
 from steelyard.inspection.sensor_checks import CUTOFF, SensorChecks, check_sensors
 from steelyard.inspection.spectra import Spectrum, find_spectra
-from steelyard.inspection.stretches import choose_stretches
+from steelyard.inspection.stretches import choose_stretches, corrected
 from steelyard.inspection.survey import survey_recording
+from steelyard.inspection.velocities import check_velocities
 from steelyard.inspection.weight import check_weight
 from steelyard.regression.blas import one_blas_thread
 
@@ -172,7 +173,7 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
     force: dict[str, float] = {}
     if model is not None:
         with one_blas_thread():
-            checks, force = _check_with_model(recording, model, survey, findings)
+            checks, force = _check_with_model(recording, model, survey, stretches, findings)
     channels = tuple(
         Channel(name, group_of(name), column, spectra.get(name), survey.lows[name], survey.highs[name])
         for name, column in survey.columns.items()
@@ -219,19 +220,21 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
 
 
 def _check_with_model(
-    recording: Recording, model: Model, survey: Survey, findings: list[Finding]
+    recording: Recording, model: Model, survey: Survey, stretches: list[Recording], findings: list[Finding]
 ) -> tuple[SensorChecks | None, dict[str, float]]:
     findings += check_names(model, survey)
     joint_findings, corrections = check_joints(model, survey)
     findings += joint_findings
+    if stretches:
+        findings += check_velocities(model, corrected(stretches, corrections), CUTOFF)
     checks: SensorChecks | None = None
     unfit = {"missing-joint", "missing-axis"} & {finding.code for finding in findings}
     if model.base == "floating" and not unfit:
-        stretches = choose_stretches(recording, survey, _needed(model, survey))
-        if stretches:
-            checks = SensorChecks(model, stretches)
+        used = choose_stretches(recording, survey, _needed(model, survey))
+        if used:
+            checks = SensorChecks(model, used)
             checks.correct(corrections)
-            check_sensors(model, stretches, checks)
+            check_sensors(checks)
             findings += checks.findings
         else:
             findings.append(

@@ -98,29 +98,22 @@ class SensorChecks:
         self.add(Finding("remark", "not-checked", what, f"{what} could not be checked: {why}"))
 
 
-def check_sensors(model: Model, stretches: Sequence[Recording], checks: SensorChecks | None = None) -> SensorChecks:
-    """Gives what the physics says of the sensors.
-
-    Args:
-        model: The model.
-        stretches: Evenly sampled stretches in memory, without gaps, with all that is recorded.
-        checks: What is known already.
-    """
-    state = checks or SensorChecks(model, stretches)
+def check_sensors(state: SensorChecks) -> None:
+    """Adds what the physics says of the sensors to what is known already."""
     try:
         _check_inertial(state)
     except MotionError as error:
         state.skip("the mounting of the inertial sensors", str(error))
     if not state.sensors:
-        return state
+        return
     try:
         motions = _motions(state)
     except MotionError as error:
         state.skip("the mounting of the wrench sensors", str(error))
-        return state
+        return
     if motions is None:
         state.skip("the mounting of the wrench sensors", "there is neither an inertial sensor nor a sole to stand on")
-        return state
+        return
     try:
         sound = _check_mountings(state, motions)
         if sound:
@@ -128,7 +121,6 @@ def check_sensors(model: Model, stretches: Sequence[Recording], checks: SensorCh
             _check_offsets(state)
     except (EvidenceError, MotionError) as error:
         state.skip("the mounting of the wrench sensors", str(error))
-    return state
 
 
 def _motions(state: SensorChecks) -> list[Motion] | None:
