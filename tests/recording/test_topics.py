@@ -8,7 +8,7 @@ import pytest
 from steelyard import RecordingError
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Imu, Setup, WrenchSensor
-from steelyard.recording.message_streams import MessageStream
+from steelyard.recording.message_streams import RECEIVED, STAMPS, MessageStream
 from steelyard.recording.ros_messages import ROS_TYPES
 from steelyard.recording.topics import assign_topics, ignored_topics
 
@@ -25,7 +25,8 @@ FEET = (WrenchSensor("left_foot", "left_ankle"), WrenchSensor("right_foot", "rig
 def stream(kind, topic, frame="", joints=("hip",), fields=("q",)):
     names = COLUMNS.get(kind) or tuple(f"{field}.{joint}" for field in fields for joint in joints)
     time = np.arange(3)
-    return MessageStream(topic, kind, frame, joints if kind == "joints" else (), {}, names, time, time)
+    clocks = {STAMPS: time.view(np.float64), RECEIVED: time.view(np.float64)}
+    return MessageStream(topic, kind, frame, joints if kind == "joints" else (), {}, names, clocks)
 
 
 def assign(*streams, setup=None, **topics):

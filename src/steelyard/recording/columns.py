@@ -79,6 +79,25 @@ class PartOfColumns(LazyColumns):
         return self._whole.read(names, self._start + start, self._start + stop)
 
 
+class SelectedColumns(LazyColumns):
+    """Some columns of others."""
+
+    def __init__(self, columns: Mapping[str, FloatArray], names: Sequence[str], row_count: int) -> None:
+        super().__init__(names, row_count)
+        self._columns = columns
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Gives some rows of some columns."""
+        return read_rows(self._columns, names, start, stop)
+
+
+def select_columns(columns: Mapping[str, FloatArray], names: Sequence[str]) -> Mapping[str, FloatArray]:
+    """Gives some columns; nothing is read."""
+    if isinstance(columns, LazyColumns):
+        return SelectedColumns(columns, names, columns.row_count)
+    return {name: columns[name] for name in names}
+
+
 class KeptRows(LazyColumns):
     """The rows of lazy columns that a clock kept."""
 

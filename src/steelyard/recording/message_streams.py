@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.columns import LazyColumns, Spool
+from steelyard.recording.columns import LazyColumns, Spool, select_columns
 from steelyard.recording.ros_messages import ENCODINGS, Decoder, columns_of, kind_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ _BATCH_BYTES = 400_000
 """Bytes of messages that are decoded together: they should fit a processor's cache."""
 
 _BATCH_COUNT = 2048
+
+STAMPS, RECEIVED = "\0stamps", "\0received"
+"""Names of the two clocks of a stream, beside its columns."""
+
 _MOST_STREAMS = 64
 _LATEST = 2**62  # ns; beyond it, differences of two times do not fit
 
@@ -41,8 +45,7 @@ class MessageStream:
         joints: Names of the joints, for joint states.
         columns: Columns by name, without the sensor in front, each of shape (n,).
         measured: Names of the columns in which there is a number at all.
-        stamps: Times that the messages carry, ns, shape (n,).
-        received: Times of their receipt, ns, shape (n,).
+        clocks: `STAMPS` and `RECEIVED`: whole nanoseconds in the bits of numbers, so that they lie beside the rows.
     """
 
     topic: str
@@ -51,8 +54,17 @@ class MessageStream:
     joints: tuple[str, ...]
     columns: Mapping[str, FloatArray]
     measured: tuple[str, ...]
-    stamps: IntArray
-    received: IntArray
+    clocks: Mapping[str, FloatArray]
+
+    @property
+    def stamps(self) -> IntArray:
+        """Times that the messages carry, ns, shape (n,); read when asked for."""
+        return self.clocks[STAMPS].view(np.int64)
+
+    @property
+    def received(self) -> IntArray:
+        """Times of their receipt, ns, shape (n,); read when asked for."""
+        return self.clocks[RECEIVED].view(np.int64)
 
 
 @dataclass(eq=False)
@@ -62,8 +74,6 @@ class _GrowingStream:
     layout: Layout
     spool: Spool
     measured: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    stamps: list[IntArray] = field(default_factory=list)
-    received: list[IntArray] = field(default_factory=list)
 
 
 class TopicReader:
@@ -117,21 +127,19 @@ class TopicReader:
 
     def _finish_stream(self, growing: _GrowingStream) -> MessageStream:
         columns = growing.spool.finish()
-        stamps, received = np.concatenate(growing.stamps), np.concatenate(growing.received)
+        names = growing.spool.names[: len(growing.measured)]
+        received = columns[RECEIVED].view(np.int64)
         if np.any(np.diff(received) < 0):
             # Files that were merged, or written by several threads, need not be in order.
-            order = np.argsort(received, kind="stable")
-            stamps, received = stamps[order], received[order]
-            columns = _sort_rows(columns, order)
+            columns = _sort_rows(columns, np.argsort(received, kind="stable"))
         return MessageStream(
             topic=self.topic,
             kind=self.kind,
             frame=growing.layout.frame,
             joints=growing.layout.joints,
-            columns=columns,
-            measured=tuple(name for name, there in zip(growing.spool.names, growing.measured, strict=True) if there),
-            stamps=stamps,
-            received=received,
+            columns=select_columns(columns, names),
+            measured=tuple(name for name, there in zip(names, growing.measured, strict=True) if there),
+            clocks=select_columns(columns, (STAMPS, RECEIVED)),
         )
 
     @property
@@ -179,10 +187,9 @@ class TopicReader:
             numbers = numbers[order]
             stamps = np.concatenate([part.stamps for part in parts])[order]
             rows = np.concatenate([part.rows for part in parts])[order]
-        growing.spool.append(rows)
+        clocks = np.stack([stamps, received[numbers]], axis=1).view(np.float64)
+        growing.spool.append(np.concatenate([rows, clocks], axis=1))
         growing.measured |= ~np.isnan(rows).all(axis=0)
-        growing.stamps.append(stamps)
-        growing.received.append(received[numbers])
 
     def _begin(self, key: _Key, part: Decoded) -> _GrowingStream:
         if len(self._streams) >= _MOST_STREAMS:
@@ -193,7 +200,9 @@ class TopicReader:
             )
         names = columns_of(self.kind, part.layout)
         growing = _GrowingStream(
-            part.layout, Spool(names, self._file, memory=SPOOL_BYTES), np.zeros(len(names), dtype=np.bool_)
+            part.layout,
+            Spool((*names, STAMPS, RECEIVED), self._file, memory=SPOOL_BYTES),
+            np.zeros(len(names), dtype=np.bool_),
         )
         self._streams[key] = growing
         return growing

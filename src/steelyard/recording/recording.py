@@ -13,7 +13,15 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, in_words
-from steelyard.recording.columns import CHUNK_BYTES, JoinedColumns, LazyColumns, PartOfColumns, read_rows
+from steelyard.recording.columns import (
+    CHUNK_BYTES,
+    JoinedColumns,
+    LazyColumns,
+    PartOfColumns,
+    SelectedColumns,
+    read_rows,
+    select_columns,
+)
 from steelyard.recording.resampling import ResampledColumns, Stream, usual_period
 
 if TYPE_CHECKING:
@@ -136,9 +144,7 @@ class Recording:
         for name in columns:
             if name not in self.values:
                 self.column(name)
-        if isinstance(self.values, LazyColumns):
-            return replace(self, values=_Selected(self.values, columns, len(self)))
-        return replace(self, values={name: self.values[name] for name in columns})
+        return replace(self, values=select_columns(self.values, columns))
 
     def with_values(self, values: Mapping[str, FloatArray]) -> Recording:
         """Gives a recording with other columns on the same clock."""
@@ -184,13 +190,15 @@ class Recording:
                 raise RecordingError(f"{self.name}: the delay of {sensor!r} is {delay!r}; give seconds")
             taken.update(names)
             if delay != 0.0:
-                moved.append(Stream(sensor, self.time - delay, _Selected(self.values, names, len(self))))
+                moved.append(Stream(sensor, self.time - delay, SelectedColumns(self.values, names, len(self))))
         if not moved:
             return self
         late = {name for stream in moved for name in stream.columns}
         others = [name for name in self.columns if name not in late]
-        streams = [Stream(self.name, self.time, _Selected(self.values, others, len(self))), *moved]
-        return self._with_columns(self.time, _Selected(ResampledColumns(self.time, streams), self.columns, len(self)))
+        streams = [Stream(self.name, self.time, SelectedColumns(self.values, others, len(self))), *moved]
+        return self._with_columns(
+            self.time, SelectedColumns(ResampledColumns(self.time, streams), self.columns, len(self))
+        )
 
     def resampled(self, rate: float | None = None) -> Recording:
         """Gives the recording on evenly spaced times, by straight lines; gaps stay empty.
@@ -283,18 +291,6 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
         first.epoch,
         tuple(dict.fromkeys(note for each in recordings for note in each.notes)),
     )
-
-
-class _Selected(LazyColumns):
-    """Some columns of others."""
-
-    def __init__(self, columns: Mapping[str, FloatArray], names: Sequence[str], row_count: int) -> None:
-        super().__init__(names, row_count)
-        self._columns = columns
-
-    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
-        return read_rows(self._columns, names, start, stop)
 
 
 def _fresh(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:

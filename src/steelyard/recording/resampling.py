@@ -62,14 +62,16 @@ class ResampledColumns(LazyColumns):
         self._time = time
         self._streams = tuple(streams)
         self._stream_of = {name: number for number, stream in enumerate(streams) for name in stream.columns}
-        self._rows = [_matching_rows(time, stream.time) for stream in streams]
+        self._rows = [None if stream.time is time else _matching_rows(time, stream.time) for stream in streams]
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
         """Gives some rows of some columns."""
         result: dict[str, FloatArray] = {}
         for number, (stream, rows) in enumerate(zip(self._streams, self._rows, strict=True)):
             wanted = [name for name in names if self._stream_of[name] == number]
-            if wanted and rows is not None:
+            if wanted and stream.time is self._time:
+                result |= read_rows(stream.columns, wanted, start, stop)
+            elif wanted and rows is not None:
                 result |= _placed(rows, stream, wanted, start, stop)
             elif wanted:
                 result |= _interpolated(self._time[start:stop], stream, wanted)

@@ -68,7 +68,7 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
     for each in assigned:
         when, clock_notes = read_stream_clock(name, each.stream, clock, origin)
         notes += clock_notes
-        _add_track(tracks, _make_track(each, when))
+        _add_track(tracks, _make_track(each, when, tracks))
     master = max((track for track in tracks if track.role == "joints"), key=_importance)
     notes += compare_clocks([each.stream for each in assigned], master.streams[0], clock)
     kept = [
@@ -77,8 +77,13 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
     ]
     epoch = epoch_of(int(master.time[0]))
     time = seconds_since(master.time, epoch)
+    time.setflags(write=False)
     columns = ResampledColumns(
-        time, [Stream(track.topic, seconds_since(track.time, epoch), track.columns) for track in kept]
+        time,
+        [
+            Stream(track.topic, time if track.time is master.time else seconds_since(track.time, epoch), track.columns)
+            for track in kept
+        ],
     )
     small = 8 * columns.row_count * len(columns) <= MEMORY
     return Recording(
@@ -101,7 +106,9 @@ class _Track:
     columns: Mapping[str, FloatArray]
 
 
-def _make_track(each: AssignedStream, when: StreamClock) -> _Track:
+def _make_track(each: AssignedStream, when: StreamClock, known: Sequence[_Track]) -> _Track:
+    # Sensors that are read together have one clock: it is kept once.
+    time = next((track.time for track in known if np.array_equal(track.time, when.time)), when.time)
     whole: Mapping[str, FloatArray] = each.stream.columns
     columns: Mapping[str, FloatArray]
     if isinstance(whole, LazyColumns):
@@ -112,7 +119,7 @@ def _make_track(each: AssignedStream, when: StreamClock) -> _Track:
     else:
         keep = slice(None) if when.keep is None else when.keep
         columns = {name: whole[theirs][keep] for name, theirs in each.sources.items()}
-    return _Track(each.stream.topic, each.role, (each.stream,), when.time, columns)
+    return _Track(each.stream.topic, each.role, (each.stream,), time, columns)
 
 
 def _add_track(tracks: list[_Track], track: _Track) -> None:
