@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
     from steelyard.recording.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
 
-SPOOL_BYTES = 16_000_000
+SPOOL_BYTES = 4_000_000
 """Bytes of rows that one stream keeps in memory: several of them are read at once."""
 
 _BATCH_BYTES = 400_000
