@@ -79,7 +79,7 @@ def inspect(
             with progress.status(Text(f"Inspecting {recording.name} ...")):
                 results.append(inspect_recording(recording, model))
             if png is not None:
-                _write_png(results[-1], png)
+                _write_png(results[-1], png, len(results))
             if not as_json:
                 _print(console, results[-1], channels=channels, plot=plot)
     if as_json:
@@ -88,12 +88,13 @@ def inspect(
         raise typer.Exit(1)
 
 
-def _write_png(result: Inspection, folder: Path) -> None:
+def _write_png(result: Inspection, folder: Path, number: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordingError(f"the folder {folder} cannot be made ({error.strerror}); choose another") from error
-    draw_png(result, folder / f"{Path(result.name).name}.png")
+    path = folder / f"{Path(result.name).name}.png"
+    draw_png(result, path if number == 1 or not path.exists() else folder / f"{Path(result.name).name}.{number}.png")
 
 
 def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) -> None:
@@ -125,6 +126,10 @@ def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) 
         _print_finding(console, finding)
     if not result.findings:
         console.print("nothing wrong was found", style="green")
+    if result.setup_lines:
+        console.print("write into the setup:", style="cyan")
+        for line in result.setup_lines:
+            console.print(Text(f"    {line}", style="cyan"), soft_wrap=True)
     console.print()
 
 
@@ -132,8 +137,6 @@ def _print_finding(console: Console, finding: Finding) -> None:
     # Names from files may hold anything: each finding stays on its line.
     words = " ".join(finding.words.split())
     console.print(Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(words), soft_wrap=True)
-    for line in finding.fix:
-        console.print(Text(f"    {line}", style="cyan"), soft_wrap=True)
 
 
 def _table(result: Inspection, *, channels: bool) -> Table:

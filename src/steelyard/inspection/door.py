@@ -14,7 +14,7 @@ from steelyard.model.setup import WRENCH_AXES
 from steelyard.recording.column_names import JOINT_QUANTITIES, parse_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from steelyard.inspection.survey import Survey
     from steelyard.model import Model
@@ -31,6 +31,10 @@ _SILENT = 0.05
 _FREEZE = 0.2
 _FREEZE_READINGS = 10
 _STILL = 1e-3
+_TURNING = ("revolute", "continuous")
+
+ABSURD = 1e12
+"""No reading in SI units is larger."""
 
 
 def check_clock(survey: Survey) -> Iterator[Finding]:
@@ -57,8 +61,22 @@ def check_clock(survey: Survey) -> Iterator[Finding]:
         )
 
 
-def check_columns(survey: Survey) -> Iterator[Finding]:
-    """Gives the columns that hold nothing, fall silent or never change."""
+def check_columns(survey: Survey, sensors: Collection[str] = ()) -> Iterator[Finding]:
+    """Gives the columns that hold nothing, fall silent or never change, or hold absurd numbers.
+
+    Args:
+        survey: What one pass over the recording found.
+        sensors: Names of the sensors that the setup has: a dead one of these is a fault.
+    """
+    absurd = [name for name, column in survey.columns.items() if max(abs(column.low), abs(column.high)) > ABSURD]
+    if absurd:
+        yield Finding(
+            "fault",
+            "absurd",
+            absurd[0],
+            f"{in_words(absurd)} {'holds' if len(absurd) == 1 else 'hold'} numbers beyond {ABSURD:g}; such readings "
+            "are not measured: take them out",
+        )
     empty = [name for name, column in survey.columns.items() if column.count == 0]
     if empty:
         yield Finding(
@@ -73,7 +91,7 @@ def check_columns(survey: Survey) -> Iterator[Finding]:
         column = survey.columns[worst]
         usual = (survey.clock.end - survey.clock.start) / max(column.count, 1)
         if column.count and column.silence > max(_SILENT, 5.0 * usual):
-            missing = [gap for gap in survey.clock.gaps if gap[1] >= 0.99 * column.silence]
+            missing = [gap for gap in survey.clock.gaps if gap[1] >= column.silence - 3.0 * usual]
             if not missing:
                 yield Finding(
                     "warning",
@@ -86,8 +104,9 @@ def check_columns(survey: Survey) -> Iterator[Finding]:
         dead = [name for name in names if survey.columns[name].count and survey.columns[name].spread == 0.0]
         if dead and group not in JOINT_QUANTITIES:
             value = survey.columns[dead[0]].mean
+            known = group.rpartition(".")[0] in sensors and not group.endswith(".quat")
             yield Finding(
-                "fault" if len(dead) == len(names) else "warning",
+                "fault" if known and len(dead) == len(names) else "warning",
                 "constant",
                 group,
                 f"{in_words(dead)} never {'change' if len(dead) > 1 else 'changes'} (always {value:.4g}); the sensor "
@@ -178,8 +197,14 @@ def _check_sensor(name: str, wanted: list[str], survey: Survey) -> Iterator[Find
         )
 
 
-def check_joints(model: Model, survey: Survey) -> tuple[list[Finding], dict[str, ColumnSource]]:
-    """Gives joints in degrees, beyond their limits, or at rest, and how to correct their columns."""
+def check_joints(model: Model, survey: Survey, setup: Setup) -> tuple[list[Finding], dict[str, ColumnSource]]:
+    """Gives joints in degrees, off by whole turns, beyond their limits, or at rest, and how to correct their columns.
+
+    Args:
+        model: The model.
+        survey: What one pass over the recording found.
+        setup: The setup with whose map the recording was read.
+    """
     findings: list[Finding] = []
     beyond: list[tuple[str, float, float]] = []
     as_degrees: list[str] = []
@@ -198,9 +223,23 @@ def check_joints(model: Model, survey: Survey) -> tuple[list[Finding], dict[str,
             inside = DEGREE * column.high < joint.upper + slack and DEGREE * column.low > joint.lower - slack
             if joint.kind != "prismatic" and inside and max(column.high, -column.low) > 2.0 * np.pi:
                 as_degrees.append(name)
+    turns = _whole_turns(model, survey, [name for name, _, _ in beyond]) if len(as_degrees) < 2 else {}
+    if turns:
+        corrections = {
+            f"{kind}.{name}": ColumnSource(f"{kind}.{name}", 1.0, -2.0 * np.pi * turn)
+            for kind in ("q", "q_command")
+            for name, turn in turns.items()
+            if f"{kind}.{name}" in survey.columns
+        }
+        words = (
+            f"the position of {in_words([repr(name) for name in turns])} is off by a whole turn: its encoder counted "
+            "on; set it back, or write into the setup"
+        )
+        findings.append(Finding("fault", "whole-turn", next(iter(turns)), words, write_fix(setup, corrections)))
+        return findings, corrections
     if as_degrees:
         turning = [
-            name for name in model.joints if model.joint(name).kind == "revolute" and f"q.{name}" in survey.columns
+            name for name in model.joints if model.joint(name).kind in _TURNING and f"q.{name}" in survey.columns
         ]
         # Where some joints read degrees, those that stay small do too: they come from one log.
         everyone = len(as_degrees) > 1 or len(turning) < 4
@@ -209,7 +248,7 @@ def check_joints(model: Model, survey: Survey) -> tuple[list[Finding], dict[str,
         column = survey.columns[f"q.{wide}"]
         corrections = {
             f"{kind}.{name}": ColumnSource(f"{kind}.{name}", UNITS["deg"])
-            for kind in ("q", "v", "q_command")
+            for kind in ("q", "q_command")
             for name in joints
             if f"{kind}.{name}" in survey.columns
         }
@@ -221,7 +260,7 @@ def check_joints(model: Model, survey: Survey) -> tuple[list[Finding], dict[str,
                 "joints" if everyone else as_degrees[0],
                 f"{who} in degrees: {wide!r} goes from {column.low:.1f} to {column.high:.1f}; write the unit into the "
                 "setup",
-                _degree_lines(model.setup, corrections, everyone=everyone),
+                _degree_lines(model, setup, corrections, everyone=everyone),
             )
         )
         return findings, corrections
@@ -252,13 +291,32 @@ def check_joints(model: Model, survey: Survey) -> tuple[list[Finding], dict[str,
     return findings, {}
 
 
-def _degree_lines(setup: Setup, corrections: dict[str, ColumnSource], *, everyone: bool) -> tuple[str, ...]:
-    """Gives the lines that state the unit; one pattern for all joints where the setup maps none of them yet."""
+def _degree_lines(
+    model: Model, setup: Setup, corrections: dict[str, ColumnSource], *, everyone: bool
+) -> tuple[str, ...]:
+    """Gives the lines that state the unit; one pattern for all joints where all turn and none is mapped yet."""
     mapped = any(source_of(setup, name) != ColumnSource(name) for name in corrections)
-    if mapped or not everyone:
+    straight = any(model.joint(name).kind not in _TURNING for name in model.joints)
+    if mapped or not everyone or straight:
         return write_fix(setup, corrections)
     kinds = dict.fromkeys(name.partition(".")[0] for name in corrections)
     return ("[recording.columns]", *(f'"{kind}.*" = {{ from = "{kind}.*", unit = "deg" }}' for kind in kinds))
+
+
+def _whole_turns(model: Model, survey: Survey, joints: list[str]) -> dict[str, int]:
+    """Gives the joints that whole turns would put within their limits, and how many."""
+    found = {}
+    for name in joints:
+        joint, column = model.joint(name), survey.columns[f"q.{name}"]
+        middle = 0.5 * (joint.lower + joint.upper)
+        turn = round((0.5 * (column.low + column.high) - middle) / (2.0 * np.pi))
+        inside = (
+            column.low - 2.0 * np.pi * turn > joint.lower - BEYOND_LIMIT
+            and column.high - 2.0 * np.pi * turn < joint.upper + BEYOND_LIMIT
+        )
+        if turn and inside and joint.kind == "revolute" and column.high - column.low < 2.0 * np.pi:
+            found[name] = turn
+    return found
 
 
 def _groups(survey: Survey) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from steelyard.model.recording_map import ColumnSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from steelyard.model.setup import Setup
 
@@ -121,9 +121,3 @@ def _quoted(text: str) -> str:
 
 def _number(value: float) -> str:
     return repr(float(f"{value:.10g}"))
-
-
-def worst(findings: Sequence[Finding]) -> Severity | None:
-    """Gives the gravest severity among findings."""
-    present = {finding.severity for finding in findings}
-    return next((severity for severity in SEVERITIES if severity in present), None)

@@ -32,7 +32,10 @@ _MEAN_TOLERANCE = 0.4
 _TOLERANCE = (0.1, 0.01)
 """By how much (m/s², rad/s) they may disagree from instant to instant."""
 
+_SHARE = 0.1
+
 _PLANTED = (0.5, 0.1)
+_TILTED = 2.5
 _LEAST_SAMPLES = 40
 _CLEAR = 4.0
 _NO_GRAVITY = 0.3
@@ -68,6 +71,7 @@ class InertialMounting:
         without_gravity: Whether gravity was taken out of the accelerometer's readings.
         misfit: Of the sensor as the setup states it, in units of what is tolerated.
         best_misfit: Of what was found.
+        rivals: How many other turns explain the readings about as well: the robot moved too little to tell.
     """
 
     imu: str
@@ -78,6 +82,7 @@ class InertialMounting:
     without_gravity: bool = False
     misfit: float = 0.0
     best_misfit: float = 0.0
+    rivals: int = 0
 
     @property
     def as_stated(self) -> bool:
@@ -120,20 +125,27 @@ def find_inertial_mounting(imu: str, seen: Prediction) -> InertialMounting:
     """
     upright = np.eye(3)
     mean = np.linalg.norm(seen.accel_read.mean(axis=0))
-    if mean < _NO_GRAVITY * min(1.0, STANDARD_GRAVITY) and np.linalg.norm(seen.accel.mean(axis=0)) > 0.5 * GRAVITY:
+    if mean < _NO_GRAVITY and np.linalg.norm(seen.accel.mean(axis=0)) > 0.5 * GRAVITY:
         return InertialMounting(imu, upright, upright, without_gravity=True, misfit=np.inf)
     accel = _misfits(seen.accel, seen.accel_read, ACCELEROMETER_UNITS, _TOLERANCE[0], _MEAN_TOLERANCE)
     gyro = _misfits(seen.gyro, seen.gyro_read, GYRO_UNITS, _TOLERANCE[1], np.inf)
+    if seen.gyro.std(axis=0).max() < _TOLERANCE[1]:
+        # Of a robot that does not turn, the gyro tells nothing.
+        gyro[:] = 0.0
     stated = accel[0, 0] + gyro[0, 0]
     # Both are usually one housing; only where no common turn does are they looked at each by itself.
     together = accel.min(axis=0) + gyro.min(axis=0)
     apart = accel.min() + gyro.min()
     best = int(np.argmin(together))
+    if together[0] < 2.0 * together[best] + 1.0:
+        # Where the robot moved too little to tell, the setup is believed.
+        best = 0
     turns = (best, best)
     if together[best] > _CLEAR * apart + 1.0:
         turns = (int(np.argmin(accel.min(axis=0))), int(np.argmin(gyro.min(axis=0))))
     units = (int(np.argmin(accel[:, turns[0]])), int(np.argmin(gyro[:, turns[1]])))
     left = accel[units[0], turns[0]] + gyro[units[1], turns[1]]
+    rivals = int(np.count_nonzero(together < 2.0 * left + 1.0)) - 1 if turns[0] == turns[1] else 0
     if stated < 1.0 or stated < _CLEAR * left:
         return InertialMounting(
             imu, upright, upright, misfit=float(np.sqrt(stated)), best_misfit=float(np.sqrt(stated))
@@ -146,6 +158,7 @@ def find_inertial_mounting(imu: str, seen: Prediction) -> InertialMounting:
         list(GYRO_UNITS)[units[1]],
         misfit=float(np.sqrt(stated)),
         best_misfit=float(np.sqrt(left)),
+        rivals=rivals,
     )
 
 
@@ -153,13 +166,16 @@ def _misfits(
     expected: FloatArray, read: FloatArray, units: dict[str, float], tolerance: float, mean_tolerance: float
 ) -> FloatArray:
     """Gives the mean squared misfit of each unit and turn, in units of what is tolerated, shape (n_units, 48)."""
+    # Joint offsets turn what is expected a little: a share of what varies is tolerated too.
+    spread = np.sum(expected.var(axis=0))
+    tolerated = tolerance**2 + _SHARE**2 * spread
     result = np.empty((len(units), len(all_turns())))
     for row, scale in enumerate(units.values()):
         for column, turn in enumerate(all_turns()):
             wrong = expected - scale * read @ turn.T
             mean = wrong.mean(axis=0)
             varying = np.mean(np.sum((wrong - mean) ** 2, axis=1))
-            result[row, column] = varying / tolerance**2 + mean @ mean / mean_tolerance**2
+            result[row, column] = varying / tolerated + mean @ mean / mean_tolerance**2
     return result
 
 
@@ -167,7 +183,12 @@ def _planted(motions: Sequence[Motion]) -> np.ndarray[tuple[int], np.dtype[np.bo
     """Tells at which samples all soles say the same of the root's motion, shape (n,)."""
     planted = np.ones(len(motions[0]), dtype=np.bool_)
     for other in motions[1:]:
-        pull = np.linalg.norm(other.proper_acceleration - motions[0].proper_acceleration, axis=1)
+        apart = other.proper_acceleration - motions[0].proper_acceleration
+        usual = np.median(apart, axis=0)
+        if np.linalg.norm(usual) > _TILTED:
+            planted[:] = False
+        # Joint offsets tilt one sole against the other for good; a foot that moves does not stay as it is.
+        pull = np.linalg.norm(apart - usual, axis=1)
         rate = np.linalg.norm(other.angular_velocity - motions[0].angular_velocity, axis=1)
         planted &= (pull < _PLANTED[0]) & (rate < _PLANTED[1])
     return planted

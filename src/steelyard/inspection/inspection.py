@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import MotionError
 from steelyard.inspection.delays import Delays, estimate_lags
-from steelyard.inspection.door import check_clock, check_columns, check_joints, check_names, group_of
+from steelyard.inspection.door import ABSURD, check_clock, check_columns, check_joints, check_names, group_of
 from steelyard.inspection.findings import SEVERITIES, Finding
-from steelyard.inspection.sensor_checks import CUTOFF, SensorChecks, check_sensors
+from steelyard.inspection.sensor_checks import check_sensors
 from steelyard.inspection.spectra import Spectrum, find_spectra
+from steelyard.inspection.state import CUTOFF, SensorChecks
 from steelyard.inspection.stretches import choose_stretches, corrected
 from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
 from steelyard.inspection.weight import check_weight
+from steelyard.model.recording_map import RecordingMap
+from steelyard.motion.reconstruction import LONGEST_GAP
 from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from steelyard.inspection.survey import Clock, Column, Survey
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
+    from steelyard.model.setup import Setup
     from steelyard.recording import Recording
 
 
@@ -82,6 +86,18 @@ class Inspection:
     def faults(self) -> tuple[Finding, ...]:
         """The findings without whose remedy the recording should not be used."""
         return tuple(finding for finding in self.findings if finding.severity == "fault")
+
+    @property
+    def setup_lines(self) -> tuple[str, ...]:
+        """All lines to write into the setup, the columns under one heading."""
+        columns: dict[str, str] = {}
+        others: list[str] = []
+        for finding in self.findings:
+            if finding.fix[:1] == ("[recording.columns]",):
+                columns |= {line.partition(" = ")[0]: line for line in finding.fix[1:]}
+            else:
+                others += finding.fix
+        return (*others, *(("[recording.columns]", *columns.values()) if columns else ()))
 
     @property
     def good(self) -> bool:
@@ -166,7 +182,8 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
     """
     survey = survey_recording(recording)
     findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
-    findings += [*check_clock(survey), *check_columns(survey)]
+    sensors = _sensor_names(model) if model is not None else set()
+    findings += [*check_clock(survey), *check_columns(survey, sensors)]
     stretches = choose_stretches(recording, survey, _heard(survey))
     spectra = find_spectra(stretches) if stretches else {}
     checks: SensorChecks | None = None
@@ -208,6 +225,8 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
 
     Raises:
         MotionError: No stretch is long enough, or no wrench sensor is recorded.
+        RecordingError: A column is missing.
+        EvidenceError: What is not measured explains everything.
     """
     survey = survey_recording(recording)
     stretches = choose_stretches(recording, survey, _needed(model, survey))
@@ -222,39 +241,74 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
 def _check_with_model(
     recording: Recording, model: Model, survey: Survey, stretches: list[Recording], findings: list[Finding]
 ) -> tuple[SensorChecks | None, dict[str, float]]:
+    setup = _read_with(model, recording)
     findings += check_names(model, survey)
-    joint_findings, corrections = check_joints(model, survey)
+    joint_findings, corrections = check_joints(model, survey, setup)
     findings += joint_findings
     if stretches:
-        findings += check_velocities(model, corrected(stretches, corrections), CUTOFF)
+        findings += check_velocities(model, setup, corrected(stretches, corrections), CUTOFF)
     checks: SensorChecks | None = None
-    unfit = {"missing-joint", "missing-axis"} & {finding.code for finding in findings}
-    if model.base == "floating" and not unfit:
-        used = choose_stretches(recording, survey, _needed(model, survey))
-        if used:
-            checks = SensorChecks(model, used)
-            checks.correct(corrections)
-            check_sensors(checks)
-            findings += checks.findings
-        else:
-            findings.append(
-                Finding(
-                    "remark",
-                    "not-checked",
-                    "sensors",
-                    "the sensors could not be held against the model: no stretch of four seconds is without gaps",
-                )
-            )
-    found, force = check_weight(model, survey, checks.corrections if checks else {})
+    obstacle = _obstacle(model, survey, findings)
+    used = [] if obstacle else choose_stretches(recording, survey, _needed(model, survey))
+    if used:
+        checks = SensorChecks(model, used, setup)
+        checks.correct(corrections)
+        check_sensors(checks)
+        findings += checks.findings
+    elif _sensor_names(model):
+        why = obstacle or "no stretch of four seconds is without gaps"
+        words = f"the sensors could not be held against the model: {why}"
+        findings.append(Finding("remark", "not-checked", "sensors", words))
+    found, force = check_weight(model, setup, survey, checks.corrections if checks else {})
     if found is not None:
         findings.append(found)
     return checks, force
 
 
+def _sensor_names(model: Model) -> set[str]:
+    return {*(imu.name for imu in model.setup.imus), *(sensor.name for sensor in model.setup.wrench_sensors)}
+
+
+def _read_with(model: Model, recording: Recording) -> Setup:
+    """Gives the setup whose map and delays were applied when the recording was read: the model's, or none of either."""
+    setup = model.setup
+    if recording.mapped:
+        return setup
+    return replace(
+        setup,
+        recording=RecordingMap(),
+        imus=tuple(replace(imu, delay=0.0) for imu in setup.imus),
+        wrench_sensors=tuple(replace(sensor, delay=0.0) for sensor in setup.wrench_sensors),
+    )
+
+
+def _obstacle(model: Model, survey: Survey, findings: list[Finding]) -> str:
+    """Gives why the sensors cannot be held against the model, or nothing."""
+    if model.base != "floating":
+        return "the base is fixed, and joint torques are not checked"
+    if any(model.joint(joint).velocity_size != 1 for joint in model.joints):
+        return "the model has ball joints"
+    codes = {finding.code for finding in findings}
+    for code, words in (
+        ("missing-joint", "a joint's position is missing"),
+        ("missing-axis", "an axis of a sensor is missing"),
+        ("absurd", "there are absurd numbers"),
+    ):
+        if code in codes:
+            return words
+    silent = [joint for joint in model.joints if survey.columns[f"q.{joint}"].count == 0]
+    return f"there is no reading of the joint {silent[0]!r}" if silent else ""
+
+
 def _heard(survey: Survey) -> list[str]:
-    """Gives the columns that have readings all along."""
+    """Gives the columns that have readings all along, often enough for a motion."""
     span = survey.clock.end - survey.clock.start
-    return [name for name, column in survey.columns.items() if column.count and column.silence < 0.5 * span]
+    heard = {
+        name: column.count
+        for name, column in survey.columns.items()
+        if column.count and column.silence < 0.5 * span and max(abs(column.low), abs(column.high)) < ABSURD
+    }
+    return [name for name, count in heard.items() if count > span / LONGEST_GAP] or list(heard)
 
 
 def _needed(model: Model, survey: Survey) -> list[str]:
@@ -264,7 +318,9 @@ def _needed(model: Model, survey: Survey) -> list[str]:
     groups = [[f"{imu.name}.{kind}.{axis}" for kind in ("gyro", "accel") for axis in "xyz"] for imu in setup.imus]
     groups += [[f"{sensor.name}.{axis}" for axis in sensor.axes] for sensor in setup.wrench_sensors]
     for group in groups:
-        alive = all(name in survey.columns and survey.columns[name].count for name in group)
+        # Sensors that come too slowly for a motion would leave no stretch at all.
+        least = (survey.clock.end - survey.clock.start) / LONGEST_GAP
+        alive = all(name in survey.columns and survey.columns[name].count > least for name in group)
         if alive and any(survey.columns[name].spread > 0.0 for name in group):
             wanted += group
     return [name for name in wanted if name in survey.columns]

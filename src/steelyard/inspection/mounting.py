@@ -35,8 +35,11 @@ UNITS = {
 DECISIVE = 60.0
 """By how much minus twice the log-likelihood must fall before one way to read the sensors is believed over another."""
 
-_WORTH = 0.7
-"""By how much the logarithm of what is left must fall: to a half."""
+_WORTH = 0.25
+"""To which share of what the setup's way leaves another must come down."""
+
+_LEAST_SHARE, _GREATEST_SHARE = 0.6, 1.6
+"""Of the force that the model asks for, what the sensors may carry: models and gains are not that wrong."""
 
 _ROUNDS = 5
 
@@ -93,34 +96,45 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
     """Finds how the wrench sensors are mounted, among right-angled turns, signs, units and exchanges.
 
     Every way is one vector of coefficients in the base equation, of which the model's errors are eliminated; the one
-    that leaves the least is the best. Pairs of sensors are searched together, so that an exchange is found.
+    that leaves the least is the best, of those in which the sensors carry about the robot's weight. Pairs of sensors
+    are searched together, so that an exchange is found.
 
     Args:
         model: The model.
         motions: Stretches of motion; see `stretches`.
+
+    Raises:
+        EvidenceError: What is not measured explains everything, or a sensor of a standing foot has no data.
     """
     system = plan_system(model, motions[0])
     sensors = _sensors(system)
     pairs = _pairs(sensors)
     numbers = {pair: number for number, pair in enumerate(pairs)}
+    components, channels = np.array(pairs).T
+    carried, asked_for = np.zeros(len(pairs)), 0.0
 
-    def columns(system: System, motion: Motion, _: RowPlan, maps: FloatArray) -> FloatArray:
+    def columns(system: System, motion: Motion, plan: RowPlan, maps: FloatArray) -> FloatArray:
+        nonlocal asked_for
         forces = system.forces(motion)
-        components, channels = np.array(pairs).T
+        needed = system.needed(plan, motion, model.parameters)[:, :3]
+        size = np.linalg.norm(needed, axis=1)
+        # What each channel carries in each place, along the force that the model asks for: mostly its weight.
+        along = np.einsum("nk,nkm->nm", needed / size[:, None], maps[:, :3])
+        carried[:] += np.sum(along[:, components] * forces[:, channels], axis=0)
+        asked_for += float(size.sum())
         return np.asarray(maps[:, :, components] * forces[:, None, channels])
 
     equation = build_base_equation(system, motions, columns)
     triangle = equation.triangle
     candidates = {name: _candidates(name, sensors) for name in sensors}
+    coefficients = {
+        name: np.stack([_coefficients(name, each, sensors, numbers) for each in candidates[name]]) for name in sensors
+    }
     search = _Search(
         asked=triangle[:, 0],
         candidates=candidates,
-        vectors={
-            name: np.stack([_coefficients(name, each, sensors, numbers) for each in candidates[name]])
-            @ triangle[:, 1:].T
-            for name in sensors
-        },
-        scales={name: np.log([UNITS[each.unit][0] for each in candidates[name]]) for name in sensors},
+        vectors={name: -each @ triangle[:, 1:].T for name, each in coefficients.items()},
+        shares={name: each @ carried / asked_for for name, each in coefficients.items()},
     )
     chosen = dict.fromkeys(sensors, 0)
     groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
@@ -134,92 +148,94 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
 
 
 def _verdict(search: _Search, chosen: Mapping[str, int], equation: BaseEquation) -> MountingSearch:
-    as_stated = dict.fromkeys(chosen, 0)
-    stated, best = search.score(as_stated), search.score(chosen)
-    mountings = {}
-    for name in chosen:
-        found = search.candidates[name][chosen[name]]
-        scores = search.scores_of(name, chosen)
-        alike = [candidate.source == found.source for candidate in search.candidates[name]]
-        rivals = scores[np.array(alike) & (np.arange(len(scores)) != chosen[name])]
+    stated = dict.fromkeys(chosen, 0)
+    best = search.cost(chosen)
+    noise = max(best / equation.freedom, 1.0)
+    # Where what the setup states is possible at all, another way must leave far less.
+    worth = not search.is_plausible(stated) or best < _WORTH * search.cost(stated)
+    believed = dict(stated)
+    gains: dict[str, tuple[float, float]] = {}
+    for name, number in chosen.items():
+        found = search.candidates[name][number]
+        costs = search.costs_of(name, chosen)
+        alike = np.array([candidate.source == found.source for candidate in search.candidates[name]])
+        rivals = costs[alike & (np.arange(len(costs)) != number)]
         # Of an exchange, only both sides together can be judged.
-        gain = (stated if found.source != name else float(scores[0])) - best
+        other = search.cost(stated) if found.source != name else float(costs[0])
         margin = float(np.min(rivals)) - best if len(rivals) else np.inf
-        gain, margin = equation.freedom * gain, equation.freedom * margin
-        believed = gain > DECISIVE and margin > DECISIVE and stated - best > _WORTH
-        if believed or chosen[name] == 0:
-            mountings[name] = Mounting(name, found.source, found.turn, found.unit, gain, margin)
-        else:
-            mountings[name] = Mounting(name, name, np.eye(3), gain=gain, margin=margin)
-    misfits = (np.sqrt(search.cost(each) / equation.freedom) for each in (as_stated, chosen))
-    return MountingSearch(mountings, *(float(misfit) for misfit in misfits))
+        gains[name] = ((other - best) / noise, margin / noise)
+        if worth and min(gains[name]) > DECISIVE:
+            believed[name] = number
+    sources = [search.candidates[name][number].source for name, number in believed.items()]
+    if len(set(sources)) < len(sources) or not search.is_plausible(believed):
+        believed = stated
+    mountings = {}
+    for name, number in believed.items():
+        found = search.candidates[name][number]
+        mountings[name] = Mounting(name, found.source, found.turn, found.unit, *gains[name])
+    misfits = [float(np.sqrt(search.cost(each) / equation.freedom)) for each in (stated, believed)]
+    return MountingSearch(mountings, *misfits)
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """All candidates, and what they leave.
-
-    How noisy the sensors are is not known: a way is scored by the logarithm of what it leaves, in the unit that all
-    sensors would then read in. Otherwise readings that are all ten times too small would win, for what they leave is
-    small too.
+    """All candidates, what they leave, and what they carry.
 
     Attributes:
         asked: What the model asks for, as a vector of the triangular factor.
         candidates: By sensor.
         vectors: By sensor, what each candidate adds to `asked`, shape (n_candidates, n).
-        scales: By sensor, the logarithm of each candidate's scale of forces, shape (n_candidates,).
+        shares: By sensor, the share of the force asked for that each candidate carries, shape (n_candidates,).
     """
 
     asked: FloatArray
     candidates: Mapping[str, list[_Candidate]]
     vectors: Mapping[str, FloatArray]
-    scales: Mapping[str, FloatArray]
+    shares: Mapping[str, FloatArray]
+
+    def is_plausible(self, chosen: Mapping[str, int]) -> bool:
+        """Tells whether the sensors carry about the robot's weight."""
+        return bool(_is_weight(sum(self.shares[name][number] for name, number in chosen.items())))
 
     def cost(self, chosen: Mapping[str, int]) -> float:
         """Gives the squares that a choice leaves."""
         rest = self.asked + sum(self.vectors[name][number] for name, number in chosen.items())
         return float(rest @ rest)
 
-    def score(self, chosen: Mapping[str, int]) -> float:
-        """Gives the logarithm of what a choice leaves, in its own unit."""
-        scales = [self.scales[name][number] for name, number in chosen.items()]
-        return float(np.log(self.cost(chosen)) - 2.0 * _common(scales))
-
-    def scores_of(self, name: str, chosen: Mapping[str, int]) -> FloatArray:
-        """Gives the score of each candidate of a sensor, the others as they are chosen."""
+    def costs_of(self, name: str, chosen: Mapping[str, int]) -> FloatArray:
+        """Gives the cost of each candidate of a sensor, the others as they are chosen; infinite for impossible ones."""
         others = {other: number for other, number in chosen.items() if other != name}
         rest = self.asked + sum(self.vectors[other][number] for other, number in others.items())
-        scale = _common([self.scales[name], *(self.scales[other][number] for other, number in others.items())])
-        return np.asarray(np.log(np.sum((self.vectors[name] + rest) ** 2, axis=1)) - 2.0 * scale)
+        share = self.shares[name] + sum(self.shares[other][number] for other, number in others.items())
+        return np.where(_is_weight(share), np.sum((self.vectors[name] + rest) ** 2, axis=1), np.inf)
 
     def best_of(self, group: tuple[str, ...], chosen: Mapping[str, int]) -> dict[str, int]:
         """Gives the best candidates of one sensor or of two together, the others as they are chosen."""
         if len(group) == 1:
-            return {group[0]: int(np.argmin(self.scores_of(group[0], chosen)))}
+            costs = self.costs_of(group[0], chosen)
+            return {group[0]: int(np.argmin(costs)) if np.isfinite(costs).any() else chosen[group[0]]}
         first, second = group
         others = {name: number for name, number in chosen.items() if name not in group}
         rest = self.asked + sum(self.vectors[name][number] for name, number in others.items())
         left, right = self.vectors[first] + rest, self.vectors[second]
         costs = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] + 2.0 * left @ right.T
-        scales = [self.scales[first][:, None], self.scales[second][None, :]]
-        scale = _common([*scales, *(self.scales[name][number] for name, number in others.items())])
-        # Rounding may leave what should be tiny negative.
-        scores = np.log(np.maximum(costs, 1e-300)) - 2.0 * scale
+        share = self.shares[first][:, None] + self.shares[second][None, :]
+        share = share + sum(self.shares[name][number] for name, number in others.items())
+        # The two read what they read now, or what the other reads.
+        now = [self.candidates[name][chosen[name]].source for name in group]
         sources = [np.array([candidate.source for candidate in self.candidates[name]]) for name in group]
-        own = (sources[0] == first)[:, None] & (sources[1] == second)[None, :]
-        exchanged = (sources[0] == second)[:, None] & (sources[1] == first)[None, :]
-        scores[~(own | exchanged)] = np.inf
-        best = np.unravel_index(int(np.argmin(scores)), scores.shape)
+        kept = (sources[0] == now[0])[:, None] & (sources[1] == now[1])[None, :]
+        exchanged = (sources[0] == now[1])[:, None] & (sources[1] == now[0])[None, :]
+        costs[~((kept | exchanged) & _is_weight(share))] = np.inf
+        if not np.isfinite(costs).any():
+            return {name: chosen[name] for name in group}
+        best = np.unravel_index(int(np.argmin(costs)), costs.shape)
         return {first: int(best[0]), second: int(best[1])}
 
 
-def _common(scales: Sequence[Any]) -> Any:
-    """Gives the logarithm of the scale that all sensors share: the nearest to none, and none where they disagree."""
-    common = scales[0]
-    for other in scales[1:]:
-        same_way = np.sign(common) == np.sign(other)
-        common = np.where(same_way, np.sign(common) * np.minimum(np.abs(common), np.abs(other)), 0.0)
-    return common
+def _is_weight(share: Any) -> Any:
+    """Tells which shares of the force asked for are plausible."""
+    return (share > _LEAST_SHARE) & (share < _GREATEST_SHARE)
 
 
 def _sensors(system: System) -> dict[str, dict[str, int]]:
@@ -248,7 +264,11 @@ def _candidates(name: str, sensors: Mapping[str, Mapping[str, int]]) -> list[_Ca
     axes = sensors[name].keys()
     alike = [name, *(other for other in sensors if other != name and sensors[other].keys() == axes)]
     turns = [turn for turn in all_turns() if _stays_within(turn, tuple(axes))]
-    return [_Candidate(source, turn, unit) for source in alike for unit in UNITS for turn in turns]
+    # Where only forces are measured, units that differ in the moments are the same.
+    kinds = {0 if axis.startswith("f") else 1 for axis in axes}
+    units = {tuple(scales[kind] for kind in sorted(kinds)): unit for unit, scales in reversed(UNITS.items())}
+    ordered = [unit for unit in UNITS if unit in units.values()]
+    return [_Candidate(source, turn, unit) for source in alike for unit in ordered for turn in turns]
 
 
 def _stays_within(turn: FloatArray, axes: tuple[str, ...]) -> bool:
@@ -265,12 +285,12 @@ def _stays_within(turn: FloatArray, axes: tuple[str, ...]) -> bool:
 def _coefficients(
     name: str, candidate: _Candidate, sensors: Mapping[str, Mapping[str, int]], numbers: Mapping[tuple[int, int], int]
 ) -> FloatArray:
-    """Gives a candidate as coefficients of the pairs, with the sign of forces that are subtracted from ``Y φ``."""
+    """Gives a candidate as coefficients of the pairs."""
     vector = np.zeros(len(numbers))
     for axis, component in sensors[name].items():
         kind, row = axis[0], "xyz".index(axis[1])
         for other, channel in sensors[candidate.source].items():
             if other[0] == kind:
                 scale = UNITS[candidate.unit][0 if kind == "f" else 1]
-                vector[numbers[component, channel]] = -scale * candidate.turn[row, "xyz".index(other[1])]
+                vector[numbers[component, channel]] = scale * candidate.turn[row, "xyz".index(other[1])]
     return vector

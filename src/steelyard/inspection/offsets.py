@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.inspection.base_equation import build_base_equation, plan_system
+from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.inspection.base_equation import BaseEquation
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
@@ -29,6 +30,7 @@ DECISIVE = 25.0
 
 _WIDE = (300.0, 30.0)
 _RIVAL = 10.0
+_CERTAIN = 6.0
 
 
 @dataclass(frozen=True)
@@ -89,17 +91,26 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
             if number != best and _sensor(sources[number].name) != _sensor(sources[best].name)
         )
         chosen.append(best)
-    _, values, errors = _fit(rest, change, precision, chosen)
+    _, values, _ = _fit(rest, change, precision, chosen)
+    errors = _standard_errors(equation, chosen, values, precision, max(1, round(motions[0].sample_rate)))
     signs = {sensor.name: 1.0 if sensor.sign == "on_robot" else -1.0 for sensor in model.setup.wrench_sensors}
     return [
-        Offset(
-            sources[number].name,
-            float(signs[_sensor(sources[number].name)] * value),
-            float(np.sqrt(noise) * error),
-            rivals[number],
-        )
+        Offset(sources[number].name, float(signs[_sensor(sources[number].name)] * value), float(error), rivals[number])
         for number, value, error in zip(chosen, values, errors, strict=True)
+        if abs(value) > _CERTAIN * error
     ]
+
+
+def _standard_errors(
+    equation: BaseEquation, chosen: Sequence[int], values: FloatArray, precision: FloatArray, block: int
+) -> FloatArray:
+    """Gives the standard errors of some offsets, for residuals that are alike over a block of samples."""
+    if not chosen:
+        return np.empty(0)
+    change = equation.columns[:, [2 + number for number in chosen]]
+    rest = equation.columns[:, 0] + equation.columns[:, 1] + change @ values
+    spread, _ = spread_by_blocks(equation, change, rest, block, precision[list(chosen)])
+    return np.sqrt(np.diag(spread))
 
 
 def _preferred(costs: FloatArray, noise: float, chosen: Sequence[int], names: Sequence[str]) -> int:

@@ -125,6 +125,8 @@ def draw_png(inspection: Inspection, path: Path) -> None:
     except ModuleNotFoundError as error:
         raise RecordingError('PNG plots need matplotlib; install it with: pip install "steelyard[plot]"') from error
     plots = plan_plots(inspection)
+    if not plots:
+        raise RecordingError(f"{inspection.name} holds no readings; there is nothing to draw")
     figure = Figure(figsize=(10.0, 1.7 * len(plots) + 0.8), layout="constrained")
     figure.suptitle(_escaped(inspection.name), x=0.01, ha="left", fontsize=11, fontweight="bold")
     axes = np.atleast_1d(figure.subplots(len(plots), 1, sharex=True))

@@ -18,6 +18,7 @@ _WINDOW = 2.0
 _FLOOR_BAND = (0.6, 0.95)
 _ABOVE = 4.0
 _LEAST_READINGS = 32
+_DENSE = 0.7
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,12 @@ def find_spectra(stretches: Sequence[Recording]) -> dict[str, Spectrum]:
     A slower sensor's rows without readings are left out: its own rate counts.
     """
     result: dict[str, Spectrum] = {}
-    groups: dict[float, list[str]] = {}
+    groups: dict[tuple[float, bytes], list[str]] = {}
     for name in stretches[0].columns:
-        groups.setdefault(_own_rate(stretches[0], name), []).append(name)
-    for rate, names in groups.items():
+        # Columns that are measured in the same rows are looked at together.
+        rows = b"" if _is_dense(stretches[0], name) else np.packbits(np.isfinite(stretches[0].values[name])).tobytes()
+        groups.setdefault((_own_rate(stretches[0], name), rows), []).append(name)
+    for (rate, _), names in groups.items():
         size = round(_WINDOW * rate)
         powers = [
             welch(_readings(stretch, names), fs=rate, nperseg=size, axis=0, detrend="linear")
@@ -70,13 +73,28 @@ def _read_spectrum(rate: float, frequency: FloatArray, power: FloatArray) -> Spe
     return Spectrum(rate, float(np.sqrt(floor * 0.5 * rate)), float(frequency[contiguous[-1]]) if len(signal) else 0.0)
 
 
+def _is_dense(stretch: Recording, name: str) -> bool:
+    """Tells whether a column has readings in most rows."""
+    return float(np.isfinite(stretch.values[name]).mean()) > _DENSE
+
+
 def _own_rate(stretch: Recording, name: str) -> float:
-    """Gives how many readings a second a column has, to a thousandth."""
+    """Gives how many readings a second a column has, to a thousandth; those of a few dropouts count."""
+    if _is_dense(stretch, name):
+        return float(f"{(len(stretch) - 1) / stretch.duration:.3g}")
     times = stretch.time[np.isfinite(stretch.values[name])]
     rate = (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 1.0
     return float(f"{rate:.3g}")
 
 
 def _readings(stretch: Recording, names: Sequence[str]) -> FloatArray:
-    table = np.stack([stretch.values[name] for name in names], axis=1)
-    return table[np.isfinite(table).all(axis=1)]
+    """Gives columns side by side: a slower sensor's readings alone, a dense one's with dropouts joined by lines."""
+    if not _is_dense(stretch, names[0]):
+        table = np.stack([stretch.values[name] for name in names], axis=1)
+        return table[np.isfinite(table).all(axis=1)]
+    columns = []
+    for name in names:
+        values = stretch.values[name]
+        there = np.isfinite(values)
+        columns.append(values if there.all() else np.interp(stretch.time, stretch.time[there], values[there]))
+    return np.stack(columns, axis=1)

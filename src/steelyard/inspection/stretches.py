@@ -32,16 +32,15 @@ def choose_stretches(recording: Recording, survey: Survey, columns: Sequence[str
         survey: What one pass over it found.
         columns: The columns that are needed; where one of them is silent, there is no stretch.
     """
-    start = survey.clock.start
-    order = np.argsort(-survey.activity, kind="stable")
-    chosen = np.sort(order[: max(1, round(LONGEST / STRETCH))])
-    if len(chosen) == len(survey.activity):
+    if survey.clock.end - survey.clock.start <= LONGEST:
         return _parts(recording, columns)
+    order = np.argsort(-survey.activity, kind="stable")
     found: list[Recording] = []
     total = 0.0
     for block in order:
-        part = recording.between(start + block * STRETCH, start + (block + 1) * STRETCH)
-        pieces = _parts(part, columns)
+        start = survey.clock.start + block * survey.block
+        first, last = (int(row) for row in np.searchsorted(recording.time, [start, start + STRETCH]))
+        pieces = _parts(recording.rows(first, last), columns) if last > first else []
         found += pieces
         total += sum(piece.duration for piece in pieces)
         if total >= LONGEST - STRETCH:

@@ -22,6 +22,10 @@ BINS = 480
 STRETCH = 10.0
 """Seconds of the stretches that are looked at closely."""
 
+_MOST_BLOCKS = 20_000
+_CLIP = 1e100
+_LONG_STEP = 1.0
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -85,7 +89,8 @@ class Survey:
         clock: The clock.
         columns: By name.
         freezes: By group of axes (``left_foot``, ``pelvis.gyro``), the longest freeze.
-        activity: How much the joints move in each stretch of `STRETCH` seconds, rad², shape (n_stretches,).
+        block: Seconds of each block over which activity is counted: `STRETCH`, or longer where time is absurdly long.
+        activity: How much the joints move in each block, rad², shape (n_blocks,).
         lows: By column, the least reading in each of `BINS` equal bins of time; not a number where there is none.
         highs: The greatest, likewise.
     """
@@ -93,6 +98,7 @@ class Survey:
     clock: Clock
     columns: Mapping[str, Column]
     freezes: Mapping[str, Freeze]
+    block: float
     activity: FloatArray
     lows: Mapping[str, FloatArray]
     highs: Mapping[str, FloatArray]
@@ -115,12 +121,14 @@ def survey_recording(recording: Recording) -> Survey:
     tallies = _Tallies(len(names), start)
     freezes = {group: _FreezeTally(axes) for group, axes in axis_groups(names).items()}
     joints = [number for number, name in enumerate(names) if name.startswith("q.")]
-    blocks = int(recording.duration // STRETCH) + 1
+    length = max(STRETCH, recording.duration / _MOST_BLOCKS)
+    blocks = int(recording.duration // length) + 1
     sums, squares, counts = (np.zeros((blocks, len(joints))) for _ in range(3))
     lows, highs = np.full((BINS, len(names)), np.nan), np.full((BINS, len(names)), np.nan)
     per_second = BINS / max(recording.duration, 1e-9)
     for chunk in recording.chunks():
         table = np.stack([chunk.values[name] for name in names]) if names else np.empty((0, len(chunk)))
+        table[~np.isfinite(table)] = np.nan
         tallies.add(chunk.time, table)
         for tally in freezes.values():
             tally.add(chunk.time, chunk.values)
@@ -128,11 +136,11 @@ def survey_recording(recording: Recording) -> Survey:
         edges = np.flatnonzero(np.diff(bins, prepend=-1))
         for kept, extreme in ((lows, np.fmin), (highs, np.fmax)):
             kept[bins[edges]] = extreme(kept[bins[edges]], extreme.reduceat(table, edges, axis=1).T)
-        block = ((chunk.time - start) // STRETCH).astype(np.int64)
+        block = ((chunk.time - start) // length).astype(np.int64)
         moving = table[joints]
         there = np.isfinite(moving)
         # About the first reading: squares of small motions on large angles would be lost.
-        shifted = np.where(there, moving - tallies.reference[joints, None], 0.0)
+        shifted = np.where(there, np.clip(moving, -_CLIP, _CLIP) - tallies.reference[joints, None], 0.0)
         edges = np.flatnonzero(np.diff(block, prepend=-1))
         for total, values in ((sums, shifted), (squares, shifted**2), (counts, there.astype(np.float64))):
             np.add.at(total, block[edges], np.add.reduceat(values, edges, axis=1).T)
@@ -142,6 +150,7 @@ def survey_recording(recording: Recording) -> Survey:
         survey_clock(recording.time),
         dict(zip(names, tallies.finish(float(recording.time[-1])), strict=True)),
         {group: tally.longest for group, tally in freezes.items()},
+        length,
         activity,
         {name: lows[:, number] for number, name in enumerate(names)},
         {name: highs[:, number] for number, name in enumerate(names)},
@@ -182,9 +191,10 @@ class _Tallies:
             if len(values) == 0:
                 continue
             if np.isnan(self.reference[number]):
-                self.reference[number] = values[0]
+                self.reference[number] = np.clip(values[0], -_CLIP, _CLIP)
             self._add_silence(number, times)
-            shifted = values - self.reference[number]
+            # Absurd numbers, which are told of by their extremes, must not overflow.
+            shifted = np.clip(values, -_CLIP, _CLIP) - self.reference[number]
             self.count[number] += len(values)
             self.sum[number] += shifted.sum()
             self.square[number] += shifted @ shifted
@@ -248,7 +258,9 @@ class _FreezeTally:
             return
         if self.last is None:
             self.last, self.since = table[:, 0], time[0]
-        changed = np.any(np.diff(table, axis=1, prepend=self.last[:, None]) != 0.0, axis=0)
+        # Plates and drivers that cut small forces off read exact zeros: these are no freeze.
+        changed = np.any(np.diff(table, axis=1, prepend=self.last[:, None]) != 0.0, axis=0) | ~np.any(table, axis=0)
+        changed |= np.diff(time, prepend=time[0]) > _LONG_STEP
         starts = np.concatenate([[self.since], time[changed]])
         # A freeze lasts from a change to the last equal reading, which is the one before the next change.
         before = np.concatenate([[self.since], time[:-1]])

@@ -52,6 +52,12 @@ def describe_turn(turn: FloatArray) -> str:
     return f"mounted with {describe_order(turn)}"
 
 
+def describe_mounting(turn: FloatArray) -> str:
+    """Gives how a sensor is mounted against its frame, in words and axis by axis."""
+    words, order = describe_turn(turn), describe_order(turn)
+    return f"{words}" if order in words else f"{words} against its frame ({order})"
+
+
 def describe_order(turn: FloatArray) -> str:
     """Gives what each true axis is read as, such as ``x read as -y, y read as x, z read as z``."""
     parts = []

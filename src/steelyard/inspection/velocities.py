@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.model import Model
+    from steelyard.model.setup import Setup
     from steelyard.recording import Recording
 
 _MOVING = 0.02
@@ -24,11 +25,12 @@ _ALIKE = 0.2
 _CORRELATED = 0.9
 
 
-def check_velocities(model: Model, stretches: Sequence[Recording], cutoff: float) -> list[Finding]:
+def check_velocities(model: Model, setup: Setup, stretches: Sequence[Recording], cutoff: float) -> list[Finding]:
     """Gives joints whose recorded velocity is not the rate of change of their position.
 
     Args:
         model: The model.
+        setup: The setup with whose map the recording was read.
         stretches: Evenly sampled stretches in memory, with positions and velocities.
         cutoff: Frequency (Hz) up to which they are compared.
     """
@@ -57,11 +59,12 @@ def check_velocities(model: Model, stretches: Sequence[Recording], cutoff: float
     gains = np.sum(true * read, axis=0) / squares
     norms = np.sqrt(squares * np.maximum(np.sum(read**2, axis=0), 1e-12))
     correlations = np.sum(true * read, axis=0) / norms
-    return _say(model, joints, moving, gains, correlations)
+    return _say(model, setup, joints, moving, gains, correlations)
 
 
 def _say(
     model: Model,
+    setup: Setup,
     joints: Sequence[str],
     moving: np.ndarray[tuple[int], np.dtype[np.bool_]],
     gains: np.ndarray[tuple[int], np.dtype[np.float64]],
@@ -71,7 +74,7 @@ def _say(
     in_degrees = moving & turning & (np.abs(gains * UNITS["deg/s"] - 1.0) < _ALIKE)
     if np.count_nonzero(in_degrees) > 0.5 * np.count_nonzero(moving & turning):
         which = [f"v.{joint}" for joint, is_turning in zip(joints, turning, strict=True) if is_turning]
-        fix = write_fix(model.setup, {name: ColumnSource(name, UNITS["deg/s"]) for name in which})
+        fix = write_fix(setup, {name: ColumnSource(name, UNITS["deg/s"]) for name in which})
         words = "the joint velocities are in deg/s: they are 57 times the positions' rate of change; write the unit"
         return [Finding("fault", "velocity-unit", "v", words, fix)]
     wrong = moving & ((np.abs(gains - 1.0) > _ALIKE) | (correlations < _CORRELATED))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from steelyard.inspection.findings import Severity
     from steelyard.inspection.survey import Survey
     from steelyard.model import Model
+    from steelyard.model.setup import Setup
 
 _REMARK = 0.02
 _WARNING = 0.25
@@ -28,9 +29,15 @@ _PLAUSIBLE = 0.2
 
 
 def check_weight(
-    model: Model, survey: Survey, corrections: Mapping[str, ColumnSource]
+    model: Model, setup: Setup, survey: Survey, corrections: Mapping[str, ColumnSource]
 ) -> tuple[Finding | None, dict[str, float]]:
     """Compares the mean force along the soles' normals with the weight that the sensors carry.
+
+    Args:
+        model: The model.
+        setup: The setup with whose map the recording was read.
+        survey: What one pass over the recording found.
+        corrections: By column, which column of the recording really holds it.
 
     Returns:
         What is to be said, and the numbers: ``force`` and ``weight`` (N); empty where there is no sensor at each sole.
@@ -41,7 +48,10 @@ def check_weight(
     if not soles or len(soles) < len(model.setup.soles) or model.base != "floating":
         return None, {}
     posture = neutral_posture(model)
-    for sole in soles:
+    linked = {str(sole.wrench): sole for sole in soles}
+    if any(sensor.at == "ground" and sensor.name not in linked for sensor in model.setup.wrench_sensors):
+        return None, {}
+    for sole in linked.values():
         sensor = by_name[str(sole.wrench)]
         to_sensor = frame_motion(model, posture, sensor.frame).rotation[0].T
         normal = to_sensor @ frame_motion(model, posture, sole.frame).rotation[0] @ sole_normal(model, sole)
@@ -63,7 +73,7 @@ def check_weight(
     share = total / weight - 1.0
     if abs(share) < _REMARK:
         return None, numbers
-    names = [str(sole.wrench) for sole in soles]
+    names = list(linked)
     for code, factor, words in (
         ("wrench-sign", -1.0, "read with the opposite sign: together they push the robot down"),
         ("wrench-unit", STANDARD_GRAVITY, "seem to read in kilograms: together they carry a tenth of the robot"),
@@ -74,7 +84,7 @@ def check_weight(
                 for name in names
                 for axis in by_name[name].axes
             }
-            return Finding("fault", code, names[0], f"{in_words(names)} {words}", write_fix(model.setup, fix)), numbers
+            return Finding("fault", code, names[0], f"{in_words(names)} {words}", write_fix(setup, fix)), numbers
     severity: Severity = "warning" if abs(share) > _WARNING else "remark"
     side = "above" if share > 0.0 else "below"
     advice = (
