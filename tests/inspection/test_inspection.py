@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +13,16 @@ from steelyard import (
     RecordingWarning,
     estimate_delays,
     inspect_recording,
+    join_recordings,
     load_model,
     read_recording,
 )
+from steelyard.inspection.delays import estimate_lags, residual_over_lag
 from steelyard.inspection.findings import source_of, write_fix
 from steelyard.laboratory import simulate
 from steelyard.laboratory.faults import FAULTS
 from steelyard.model.recording_map import ColumnSource
-from steelyard.model.setup import parse_setup
+from steelyard.model.setup import WrenchSensor, parse_setup
 from tests.recording.real_data import ICUB, KUKA, load_real
 
 MODEL = load_model("g1")
@@ -53,12 +56,9 @@ def test_a_fault_is_named_and_its_fix_mends_it(trial, name, tmp_path):
     found = inspect_recording(bad, MODEL)
     assert found.codes("fault") == fault.expected(MODEL)
     # The lines that are offered, written into the setup, give the readings back.
-    lines = next(finding.fix for finding in found.faults)
-    if len(found.faults) > 1:
-        lines = ("[recording.columns]", *(line for finding in found.faults for line in finding.fix[1:]))
     setup = tmp_path / "mended.toml"
     original = MODEL.setup.path.read_text(encoding="utf-8")
-    setup.write_text(original + "\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    setup.write_text(original + "\n" + "\n".join(found.setup_lines) + "\n", encoding="utf-8")
     bad.write(tmp_path / "bad.npz")
     mended = read_recording(tmp_path / "bad.npz", load_model(setup))
     for column in (each for each in trial.columns if not each.startswith("q_command")):
@@ -112,14 +112,16 @@ def test_names_that_do_not_fit_are_said(trial):
     values = dict(trial.values)
     values["q.left_kne_joint"] = values.pop("q.left_knee_joint")
     values["hand.fx"] = np.zeros(len(trial))
+    values |= {f"torso.gyro.{axis}": np.zeros(len(trial)) for axis in "xyz"}
     del values["right_foot.nz"]
     found = inspect_recording(trial.with_values(values), MODEL)
     assert found.codes("fault") == {
         ("missing-joint", "left_knee_joint"),
         ("missing-axis", "right_foot"),
-        ("constant", "hand.force"),
+        ("constant", "torso.gyro"),
     }
-    assert ("unknown-joint", "left_kne_joint") in found.codes("warning")
+    assert {("unknown-joint", "left_kne_joint"), ("constant", "hand.force")} <= found.codes("warning")
+    assert ("not-checked", "sensors") in found.codes("remark")
     assert ("unknown-sensor", "hand") in found.codes("remark")
     words = "\n".join(finding.words for finding in found.findings)
     assert "did you mean 'left_knee_joint'" in words
@@ -139,6 +141,121 @@ def test_limits_still_joints_and_silences_are_said(trial):
     assert "11.5° beyond its limit at 10.000 s" in by_code["beyond-limit"].words
     assert by_code["still"].where == "left_elbow_joint"
     assert by_code["silent"].time == pytest.approx(5.0, abs=0.01)
+
+
+@pytest.mark.parametrize("rate", [20.0, 50.0, 100.0])
+def test_slow_recordings_are_left_in_peace(trial, rate):
+    found = inspect_recording(trial.resampled(rate), MODEL)
+    assert found.good
+    assert found.codes("warning") == set()
+
+
+def test_without_inertial_sensors_the_soles_are_stood_on(trial):
+    setup = replace(MODEL.setup, imus=())
+    model = load_model(MODEL.description.file.path, setup=setup)
+    blind = trial.select([name for name in trial.columns if not name.startswith(("pelvis", "torso"))])
+    assert inspect_recording(blind, model).codes() - {("weight", "wrench sensors")} == set()
+    bad = FAULTS["exchanged"].spoil(model, blind)
+    assert inspect_recording(bad, model).codes("fault") == {("exchanged", "left_foot")}
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.2])
+def test_long_delays_are_no_mystery(trial, delay):
+    late = trial.without_delays({"left_foot": -delay, "right_foot": -delay}).between(0.3, 19.9)
+    found = inspect_recording(late, MODEL)
+    assert found.good
+    assert {("delay", "left_foot"), ("delay", "right_foot")} <= found.codes("warning")
+    assert found.misfit < 2.0
+    for foot in ("left_foot", "right_foot"):
+        assert found.delays.by_sensor[foot].value == pytest.approx(delay + 0.001, abs=0.001)
+
+
+def test_encoder_offsets_are_not_blamed_on_sensors():
+    rng = np.random.default_rng(0)
+    offsets = {joint: np.radians(3.0) * rng.uniform(-1.0, 1.0) for joint in MODEL.joints}
+    found = inspect_recording(simulate(MODEL, "dance", seed=0, duration=20.0, offsets=offsets).recording, MODEL)
+    assert found.codes("fault") | found.codes("warning") == set()
+
+
+@pytest.mark.parametrize(
+    "names", [("exchanged", "kilograms"), ("opposite sign", "kilograms"), ("back to front", "offset")]
+)
+def test_two_faults_at_once_have_one_fix(trial, names, tmp_path):
+    first, second = (FAULTS[name] for name in names)
+    bad = first.spoil(MODEL, second.spoil(MODEL, trial))
+    found = inspect_recording(bad, MODEL)
+    assert found.codes("fault") == first.expected(MODEL) | second.expected(MODEL)
+    setup = tmp_path / "mended.toml"
+    original = MODEL.setup.path.read_text(encoding="utf-8")
+    setup.write_text(original + "\n" + "\n".join(found.setup_lines) + "\n", encoding="utf-8")
+    bad.write(tmp_path / "bad.npz")
+    mended = read_recording(tmp_path / "bad.npz", load_model(setup))
+    for column in (f"{side}_foot.{axis}" for side in ("left", "right") for axis in ("fx", "fz", "ny")):
+        np.testing.assert_allclose(mended.column(column), trial.column(column), atol=6.0 if "offset" in names else 1e-6)
+    again = inspect_recording(mended, load_model(setup))
+    assert again.good
+    assert mended.mapped
+
+
+def test_an_exchange_among_four_sensors_is_found(trial):
+    hands = tuple(WrenchSensor(f"{side}_hand", f"{side}_wrist_yaw_link", at="joint") for side in ("left", "right"))
+    setup = replace(MODEL.setup, wrench_sensors=MODEL.setup.wrench_sensors + hands)
+    model = load_model(MODEL.description.file.path, setup=setup)
+    recording = simulate(model, "dance", seed=1, duration=20.0).recording
+    assert inspect_recording(recording, model).good
+    found = inspect_recording(FAULTS["exchanged"].spoil(model, recording), model)
+    assert found.codes("fault") == {("exchanged", "left_foot")}
+
+
+def test_forces_alone_can_be_judged(trial):
+    sensors = tuple(replace(sensor, axes=("fx", "fy", "fz")) for sensor in MODEL.setup.wrench_sensors)
+    model = load_model(MODEL.description.file.path, setup=replace(MODEL.setup, wrench_sensors=sensors))
+    forces = trial.select([name for name in trial.columns if not name.endswith((".nx", ".ny", ".nz"))])
+    assert inspect_recording(forces, model).good
+    turned = forces.with_values({k: -v if k.startswith("left_foot") else v for k, v in forces.values.items()})
+    assert inspect_recording(turned, model).codes("fault") == {("wrench-sign", "left_foot")}
+
+
+def test_a_robot_that_stands_still_cannot_tell_everything(trial):
+    rng = np.random.default_rng(1)
+    values = {name: column[0] + 1e-4 * rng.standard_normal(len(trial)) for name, column in trial.values.items()}
+    still = trial.with_values({name: column for name, column in values.items() if "quat" not in name})
+    assert inspect_recording(still, MODEL).good
+    turned = inspect_recording(FAULTS["inertial sensor upside down"].spoil(MODEL, still), MODEL)
+    assert turned.codes("fault") == {("inertial-axes", "pelvis")}
+    assert "moves too little to tell which" in turned.faults[0].words
+    assert turned.setup_lines == ()
+    in_g = inspect_recording(FAULTS["accelerometer in g"].spoil(MODEL, still), MODEL)
+    assert in_g.codes("fault") == {("accelerometer-unit", "pelvis")}
+
+
+def test_a_whole_turn_is_not_degrees(trial):
+    bad = spoilt(trial, **{"q.left_knee_joint": lambda values: values + 2.0 * np.pi})
+    found = inspect_recording(bad, MODEL)
+    assert found.codes("fault") == {("whole-turn", "left_knee_joint")}
+    assert found.misfit < 2.0, "the rest is checked with it set right"
+
+
+def test_long_gaps_stray_times_and_absurd_numbers_do_no_harm(trial):
+    apart = join_recordings([trial.between(0.0, 9.0)] * 9, gap=30.0)
+    assert inspect_recording(apart, MODEL).codes("warning") == {("clock-gap", "time")}
+    stray = Recording(
+        np.append(trial.time, 1.7e9), {name: np.append(values, values[-1]) for name, values in trial.values.items()}
+    )
+    assert ("clock-gap", "time") in inspect_recording(stray, MODEL).codes("warning")
+    huge = spoilt(trial, **{"left_foot.fx": lambda values: np.where(trial.time == trial.time[5], 1.7e308, values)})
+    assert ("absurd", "left_foot.fx") in inspect_recording(huge, MODEL).codes("fault")
+
+
+def test_the_lag_found_is_where_the_residual_is_least(trial):
+    stretch = trial.select([name for name in trial.columns if not name.startswith(("torso", "q_command"))])
+    delays = estimate_lags(MODEL, [stretch], imu="pelvis", cutoff=5.0)
+    best = delays.by_sensor["left_foot"].value
+    lags = best + np.array([-0.02, -0.004, 0.0, 0.004, 0.02])
+    curve = residual_over_lag(MODEL, [stretch], "left_foot", lags, others=delays.values, imu="pelvis", cutoff=5.0)
+    assert np.argmin(curve) == 2
+    assert curve[0] > curve[1]
+    assert curve[4] > curve[3]
 
 
 def test_without_a_model_only_the_table_is_checked(trial):

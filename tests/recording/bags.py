@@ -104,7 +104,11 @@ def write(path: Path, messages: list[Message], **options: Any) -> Path:
             _write_connections(writer, messages, "ros1")
     else:
         plugin = rosbag2.StoragePlugin[options.get("storage", "sqlite3").upper()]
-        with rosbag2.Writer(path, version=8, storage_plugin=plugin) as writer:
+        writer = rosbag2.Writer(path, version=8, storage_plugin=plugin)
+        if "packed" in options:
+            mode = rosbag2.CompressionMode[options["packed"].upper()]
+            writer.set_compression(mode, rosbag2.CompressionFormat.ZSTD)
+        with writer:
             _write_connections(writer, messages, "cdr")
     return path
 

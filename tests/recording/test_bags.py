@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +14,7 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
 from steelyard import Recording, RecordingError
+from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Imu, Setup, WrenchSensor
 from steelyard.recording.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
 from steelyard.recording.columns import LazyColumns
@@ -61,6 +60,37 @@ def test_a_trial_comes_back_bit_for_bit(trial, name, tmp_path):
     assert again.name == name
     assert again.notes == ()
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_without_readings_come_back_without_them(trial, name, tmp_path):
+    values = {column: trial.column(column).copy() for column in trial.columns}
+    for column, readings in values.items():
+        if column.startswith("q."):
+            readings[[0, 5, 6, 700, -1]] = np.nan  # no joint has a reading
+        elif column.startswith("left_foot."):
+            readings[[10, 300]] = np.nan
+        elif column.startswith("right_foot."):
+            readings[np.arange(len(readings)) % 10 != 3] = np.nan  # a tenth as often as the joints
+        elif column.startswith("torso."):
+            readings[:1000] = np.nan
+    masked = trial.with_values(values)
+    writer, reader = FORMATS[name]
+    writer(masked, tmp_path / name)
+    assert_same(masked, reader(tmp_path / name, robot("g1").setup, None))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_bag_says_whether_a_map_is_in_it_already(name, mapped, tmp_path):
+    recording = Recording(TIME, {"q.hip": TIME, "left.fz": TIME}, "x", mapped=mapped)
+    writer, reader = FORMATS[name]
+    writer(recording, tmp_path / name)
+    setup = Setup(wrench_sensors=(WrenchSensor("left", "ankle"),))
+    assert reader(tmp_path / name, setup, None).mapped == mapped
+    # The setup speaks of the bag that this one was made from: its topics are not looked for.
+    setup = replace(setup, recording=RecordingMap(topics={"/ft/raw": "left"}))
+    assert_same(recording, reader(tmp_path / name, setup, None))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -178,6 +208,7 @@ def test_what_others_wrote_is_read(name, options, tmp_path):
     again = read(write(tmp_path / name, messages, **options), setup)
     assert_same(expected, again)
     assert again.notes == ()
+    assert not again.mapped
 
 
 def test_a_bag_that_is_packed_differently_is_the_same(tmp_path):
@@ -292,7 +323,7 @@ def test_messages_in_other_encodings_are_left_out_and_said(tmp_path):
 def test_without_joint_states_the_topics_are_listed(tmp_path):
     messages = [imu(f"/imu_{number}", START + number) for number in range(10)]
     with pytest.raises(
-        RecordingError, match=r"x.mcap has no joint states .*'/imu_0' \(sensor_msgs/msg/Imu\).*'/imu_7'.* and 2 more$"
+        RecordingError, match=r"x.mcap has no joint states .*'/imu_0' \('sensor_msgs/msg/Imu'\).*'/imu_7'.* and 2 more$"
     ):
         read(write(tmp_path / "x.mcap", messages))
     told = [joint_state("/desired", START, ["hip"], [1.0])]
@@ -318,6 +349,7 @@ def test_broken_messages_are_dropped_and_counted(tmp_path):
     ("columns", "message"),
     [
         ({f"q.hip.{axis}": TIME for axis in "xyzw"}, "the ball joint 'hip' has no place in a ROS joint state"),
+        ({"v.hip": TIME, "left.fz": TIME}, r"x has no positions of joints \('q.<joint>'\).*; write another format"),
         ({"q.hip": TIME, "temperature": TIME}, "the column 'temperature' fits no ROS message"),
     ],
 )
@@ -344,28 +376,3 @@ def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
     assert (tmp_path / "x" / "metadata.yaml").read_text() == before
     with pytest.raises(RecordingError, match=r"y cannot be written \(No such file or directory\)"):
         write_ros2(recording, tmp_path / "nowhere" / "y")
-
-
-def test_a_database_with_odd_cells_is_read_around_them(tmp_path):
-    write(tmp_path / "x", ramp(20))
-    with sqlite3.connect(tmp_path / "x" / "x.db3") as database:
-        database.execute("UPDATE messages SET data = 'text' WHERE id = 3")
-        database.execute("UPDATE messages SET timestamp = 'noon' WHERE id = 4")
-    database.close()
-    recording = read(tmp_path / "x" / "x.db3")
-    assert len(recording) == 18
-    assert "2 of 20 messages of '/joint_states' cannot be read" in recording.notes[0]
-
-
-def test_metadata_may_be_of_any_version_but_must_be_there(tmp_path):
-    write(tmp_path / "x", ramp(5), storage="mcap")
-    for text in (
-        "",
-        "[1, 2]",
-        "a: {",
-        json.dumps({"rosbag2_bagfile_information": {"storage_identifier": "mcap"}}),
-        "\0",
-    ):
-        (tmp_path / "x" / "metadata.yaml").write_text(text)
-        with pytest.raises(RecordingError, match=r"^x: metadata.yaml .*ros2 bag reindex"):
-            read(tmp_path / "x")

@@ -8,7 +8,9 @@ import pytest
 
 from steelyard import Recording, RecordingError
 from steelyard.exceptions import RecordingWarning
+from steelyard.model.setup import parse_setup
 from steelyard.recording import columns, csv_file, read_recording
+from steelyard.recording.tables import read_table
 from tests.recording import fuzzing
 
 TABLE = Recording(
@@ -72,12 +74,93 @@ def test_names_that_a_text_cannot_give_back_are_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_row_of_units_is_skipped_and_that_of_time_heeded(tmp_path):
-    recording = read(tmp_path, "time,q.a\n[ms],[rad]\n0,1\n500,2\n")
-    np.testing.assert_array_equal(recording.time, [0.0, 0.5])
-    assert recording.notes == (
-        "the row under the header ('[ms]' and '[rad]') is taken for units and was skipped; only that of time is heeded",
+def test_a_row_of_units_is_heeded(tmp_path):
+    recording = read(
+        tmp_path, "time,q.a,q.b,left_foot.fz,left_foot.nx\n[ms],[deg],rad,kN,N mm\n0,1,1,1,1\n500,2,2,2,2\n"
     )
+    np.testing.assert_array_equal(recording.time, [0.0, 0.5])
+    for name, factor in (("q.a", np.pi / 180), ("q.b", 1.0), ("left_foot.fz", 1e3), ("left_foot.nx", 1e-3)):
+        np.testing.assert_allclose(recording.column(name), [factor, 2 * factor], rtol=1e-15)
+    assert recording.notes == (
+        "the row under the header ('[ms]', '[deg]', 'rad', 'kN' and 1 more) is taken for units; those that are known "
+        "are heeded",
+        "1 column is in deg, as the file states ('q.a'), and brought to the SI unit",
+        "1 column is in kN, as the file states ('left_foot.fz'), and brought to the SI unit",
+        "1 column is in N mm, as the file states ('left_foot.nx'), and brought to the SI unit",
+    )
+    unknown = read(tmp_path, "time,q.a,q.b\ns,furlong,g\n0,1,1\n1,2,2\n")
+    np.testing.assert_array_equal(unknown.column("q.a"), [1.0, 2.0])
+    np.testing.assert_array_equal(unknown.column("q.b"), [1.0, 2.0], err_msg="grams are not the pull of the earth")
+
+
+def test_a_unit_in_the_header_is_heeded(tmp_path):
+    text = "time,q.a [deg],pelvis.accel.x (g),q.b [rad],q.c [furlong]\n0,90,1,1,1\n1,180,2,2,2\n"
+    recording = read(tmp_path, text)
+    assert recording.columns == ("q.a", "pelvis.accel.x", "q.b", "q.c [furlong]")
+    np.testing.assert_allclose(recording.column("q.a"), [np.pi / 2, np.pi], rtol=1e-15)
+    np.testing.assert_allclose(recording.column("pelvis.accel.x"), [9.80665, 19.6133], rtol=1e-15)
+    assert recording.notes[0] == "1 column is in deg, as the file states ('q.a'), and brought to the SI unit"
+    assert len(recording.notes) == 2
+    (tmp_path / "walk.csv").write_text(text)
+    for source, factor in (
+        ("q.a [deg]", np.pi / 180),
+        ({"from": "q.a [deg]", "unit": "deg"}, np.pi / 180),
+        ({"from": "q.a [deg]", "scale": 2.0}, 2.0),
+    ):
+        chosen = parse_setup({"recording": {"columns": {"q.knee": source}}}).recording
+        mapped = read_table(csv_file.CsvSource(tmp_path / "walk.csv"), chosen)
+        np.testing.assert_allclose(mapped.column("q.knee"), [90 * factor, 180 * factor], rtol=1e-15)
+
+
+def test_both_names_stay_where_a_unit_would_make_them_one(tmp_path):
+    recording = read(tmp_path, "time,q.a,q.a [deg]\n0,1,57\n1,2,114\n")
+    np.testing.assert_array_equal(recording.column("q.a"), [1.0, 2.0])
+    assert recording.columns == ("q.a", "q.a [deg]")
+
+
+def test_lines_above_the_header_are_skipped(tmp_path):
+    table = "time,q.a,q.b\n" + "".join(f"{number},1,2\n" for number in range(5))
+    for above in ("Robot: G1\n", "Robot,G1\nRate,1000\n\n", "export of Monday, by hand\nfirst run\n"):
+        recording = read(tmp_path, above + table)
+        assert recording.columns == ("q.a", "q.b")
+        assert len(recording) == 5
+        assert "above the header" in recording.notes[0]
+        with pytest.raises(RecordingError, match=r"'q.a' holds 'x7' in row 3 below the header"):
+            read(tmp_path, (above + table).replace("2,1,2", "2,x7,2"))
+
+
+def test_a_header_without_end_is_refused(tmp_path):
+    for contents in ("time," + "q" * (1 << 21) + "\n0,1\n", "# made by hand\ntime," + "q" * (1 << 21) + "\n0,1\n"):
+        with pytest.raises(RecordingError, match=r"its header does not end within the first 1 MiB"):
+            read(tmp_path, contents)
+
+
+def test_a_comma_between_commas_is_no_decimal_sign(tmp_path):
+    with pytest.raises(RecordingError, match=r"the column 'q.a' holds text, such as '1,234'"):
+        read(tmp_path, 'time,q.a\n0,"1,234"\n1,"5,678"\n')
+    with pytest.raises(RecordingError, match=r"'q.a' holds '1,234' in row 2"):
+        read(tmp_path, 'time,q.a\n0,1\n1,"1,234"\n2,3\n')
+    assert read(tmp_path, "time;q.a\n0;1,234\n1;5,678\n").column("q.a")[0] == 1.234
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "latin-1"])
+def test_a_last_line_without_end_is_told(tmp_path, encoding):
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    note = "the file does not end with a line break: its last row may be cut off"
+    for end, expected in (("", (note,)), ("\n", ()), ("\r\n", ()), ("\n  ", ())):
+        contents = (mark + rows("0,1,2", "1,2,3.14") + end).encode(encoding)
+        for packed in (contents, gzip.compress(contents)):
+            assert read(tmp_path, packed).notes == expected
+
+
+def test_a_packed_last_line_that_is_cut_is_dropped(tmp_path):
+    # Not every cut field makes a row short: that it has no end is seen in the text, not in the packed bytes.
+    for cut in ("1,2,-1.5e", "1,2,3e+"):
+        recording = read(tmp_path, gzip.compress(rows("0,1,2", "0.5,1,2", cut).encode()))
+        assert len(recording) == 2
+        assert recording.notes == ("its last line is cut and was dropped",)
+        with pytest.raises(RecordingError, match=r"'q.b' holds"):
+            read(tmp_path, gzip.compress(rows("0,1,2", "0.5,1,2", cut, "").encode()))
 
 
 def test_latin_1_is_read_with_a_note(tmp_path):

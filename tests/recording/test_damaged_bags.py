@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import struct
 import sys
 
 import numpy as np
 import pytest
-from mcap.writer import CompressionType
+from mcap.writer import CompressionType, Writer
 
 from steelyard import Recording, RecordingError
 from steelyard.model.setup import Setup
@@ -37,6 +39,12 @@ CASES = {
     "unchunked.mcap": {"use_chunking": False},
     "walk.bag": CHUNKED,
     "database": {},
+}
+FOLDERS = {
+    "database": {},
+    "mcap": {"storage": "mcap"},
+    "packed_file": {"packed": "file"},
+    "packed_messages": {"packed": "message"},
 }
 
 
@@ -141,6 +149,108 @@ def test_whatever_bytes_there_are_a_recording_or_a_clear_error_comes_out(bag, tm
             read_count += 1
     assert read_count > 10
     assert all(path.name in error for error in refused)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("part", ["metadata", "messages"])
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # quaternions of 1e300
+def test_whatever_a_folder_holds_a_recording_or_a_clear_error_comes_out(name, part, tmp_path):
+    rng = np.random.default_rng(12)
+    folder = write(tmp_path / name, messages(), **FOLDERS[name])
+    whole = read(folder)
+    assert len(whole) == 60
+    (path,) = [file for file in folder.iterdir() if (file.name == "metadata.yaml") == (part == "metadata")]
+    contents = path.read_bytes()
+    refused = []
+    for _ in range(60):
+        path.write_bytes(mutate(contents, rng))
+        try:
+            assert len(read(folder)) > 0
+        except RecordingError as error:
+            refused.append(str(error))
+    assert refused
+    assert all(error.startswith(name) and error.isprintable() for error in refused)
+
+
+@pytest.mark.parametrize("packed", ["file", "message"])
+def test_a_packed_database_that_is_cut_off_or_garbage_is_refused(packed, tmp_path):
+    folder = write(tmp_path / "x", ramp(20), packed=packed)
+    (path,) = [file for file in folder.iterdir() if file.name != "metadata.yaml"]
+    contents = path.read_bytes()
+    for broken in (contents[: len(contents) // 2], b"", b"garbage" * 100):
+        path.write_bytes(broken)
+        with pytest.raises(RecordingError, match=r"^x cannot be read as a ROS 2 bag .*ros2 bag reindex"):
+            read(folder)
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 1500,
+        "a: " + "[" * 1500 + "]" * 1500,
+        "{a: " * 1500 + "}" * 1500,
+        "x: &x [1]\nrosbag2_bagfile_information: {version: 5, storage_identifier: sqlite3, a: [*x, *x]}",
+        "rosbag2_bagfile_information: &x {version: 5, storage_identifier: sqlite3, a: *x}",
+        "#" * 10_000_001,
+    ],
+)
+def test_metadata_that_nobody_would_write_are_refused(storage, text, tmp_path):
+    folder = write(tmp_path / "x", ramp(5), storage=storage)
+    (folder / "metadata.yaml").write_text(text)
+    with pytest.raises(RecordingError, match=r"^x: metadata.yaml is .*ros2 bag reindex"):
+        read(folder)
+
+
+def test_a_database_with_odd_cells_is_read_around_them(tmp_path):
+    write(tmp_path / "x", ramp(20))
+    with sqlite3.connect(tmp_path / "x" / "x.db3") as database:
+        database.execute("UPDATE messages SET data = 'text' WHERE id = 3")
+        database.execute("UPDATE messages SET timestamp = 'noon' WHERE id = 4")
+    database.close()
+    recording = read(tmp_path / "x" / "x.db3")
+    assert len(recording) == 18
+    assert "2 of 20 messages of '/joint_states' cannot be read" in recording.notes[0]
+
+
+def test_metadata_may_be_of_any_version_but_must_be_there(tmp_path):
+    write(tmp_path / "x", ramp(5), storage="mcap")
+    for text in (
+        "",
+        "[1, 2]",
+        "a: {",
+        json.dumps({"rosbag2_bagfile_information": {"storage_identifier": "mcap"}}),
+        "\0",
+    ):
+        (tmp_path / "x" / "metadata.yaml").write_text(text)
+        with pytest.raises(RecordingError, match=r"^x: metadata.yaml .*ros2 bag reindex"):
+            read(tmp_path / "x")
+
+
+def test_metadata_of_a_version_to_come_are_named(tmp_path):
+    folder = write(tmp_path / "x", ramp(5))
+    text = (folder / "metadata.yaml").read_text()
+    (folder / "metadata.yaml").write_text(text.replace("version: 8", "version: 12"))
+    with pytest.raises(RecordingError, match=r"^x: metadata.yaml is of version 12, .* up to 9 are known; install"):
+        read(folder)
+
+
+def test_names_in_a_file_cannot_write_on_the_terminal(tmp_path):
+    with (tmp_path / "x.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2")
+        schema = writer.register_schema("\x1b[31mred\nline", "ros2msg", b"")
+        writer.register_channel("/\x1b[2Jtopic", "cdr", schema)
+        writer.finish()
+    with pytest.raises(RecordingError) as caught:
+        read(tmp_path / "x.mcap")
+    assert str(caught.value).isprintable()
+    folder = write(tmp_path / "y", ramp(5))
+    text = (folder / "metadata.yaml").read_text()
+    (folder / "metadata.yaml").write_text(text.replace("storage_identifier: sqlite3", 'storage_identifier: "a\\eb"'))
+    with pytest.raises(RecordingError) as caught:
+        read(folder)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("kind", [0x01, 0x03, 0x04, 0x05, 0x06, 0x09, 0x77])

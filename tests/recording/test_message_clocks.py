@@ -210,3 +210,106 @@ def test_ros1_bags_have_the_same_clocks(tmp_path):
     assert len(recording.notes) == 2
     shifted_rows = read_ros1(path, Setup(), "receive")
     assert shifted_rows.time[0] == pytest.approx(0.25)
+
+
+def joints_from(count, order, stamp, received):
+    """Joint states at 100 Hz whose positions are the row and its negative."""
+    return [
+        joint_state("/joint_states", stamp + row * 10 * MS, order, [row, -row], received=received + row * 10 * MS)
+        for row in range(count)
+    ]
+
+
+@pytest.mark.parametrize("second", [("knee", "hip"), ("elbow", "wrist")])
+def test_a_clock_that_starts_again_while_the_joints_change_is_an_error(second, tmp_path):
+    first = joints_from(300, ("hip", "knee"), START, START)
+    again = joints_from(300, second, START + 3 * MS, START + 5 * SECOND)
+    with pytest.raises(
+        RecordingError,
+        match=r"walk.mcap, topic '/joint_states': the clock jumps back by 2.987 s after 2.990 s \(message 299\); cut",
+    ):
+        read(tmp_path, first, again)
+    assert read(tmp_path, first, again, clock="receive").duration == pytest.approx(
+        7.99 if second[0] == "knee" else 2.99
+    )
+
+
+def test_publishers_of_one_topic_may_come_late_by_different_times(tmp_path):
+    late = joints_from(200, ("elbow", "wrist"), START, START + 400 * MS)
+    recording = read(tmp_path, ramp(), late)
+    np.testing.assert_array_equal(recording.column("q.elbow"), np.arange(200))
+
+
+def simulated(stamps, **options):
+    return [
+        joint_state("/joint_states", int(stamp), ["hip"], [row], received=START + row * 10 * MS, **options)
+        for row, stamp in enumerate(stamps)
+    ]
+
+
+def test_messages_before_a_simulation_tells_the_time_are_dropped_and_said(tmp_path):
+    times = 523 * SECOND + np.arange(100) * 10 * MS
+    recording = read(tmp_path, simulated([0, 0, 0, *times]))
+    np.testing.assert_array_equal(recording.column("q.hip"), np.arange(3, 103))
+    assert recording.time[0] == 523.0
+    assert recording.notes[0] == "3 of 103 messages of '/joint_states' carry no time and were dropped"
+    assert not any("leap" in note for note in recording.notes)
+
+
+def test_zeros_among_the_times_of_a_simulation_are_none(tmp_path):
+    times = 523 * SECOND + np.arange(100) * 10 * MS
+    times[[20, 21, 50, 99]] = 0
+    recording = read(tmp_path, simulated(times))
+    np.testing.assert_array_equal(recording.column("q.hip"), np.delete(np.arange(100), [20, 21, 50, 99]))
+    assert recording.notes[0] == "4 of 100 messages of '/joint_states' carry no time and were dropped"
+
+
+def test_a_simulation_that_starts_at_zero_keeps_it_and_one_that_starts_again_is_an_error(tmp_path):
+    times = np.arange(100) * 10 * MS
+    assert len(read(tmp_path, simulated(times))) == 100
+    with pytest.raises(RecordingError, match=r"the clock jumps back by 1.990 s after 1.990 s"):
+        read(tmp_path, simulated([*(np.arange(200) * 10 * MS), *times]))
+
+
+def test_a_stream_without_times_in_a_simulation_is_dropped(tmp_path):
+    hip = simulated(5 * SECOND + np.arange(100) * 10 * MS)
+    knee = [joint_state("/joint_states", 0, ["knee"], [row], received=START + row * 10 * MS + MS) for row in range(50)]
+    recording = read(tmp_path, hip, knee)
+    assert recording.columns == ("q.hip",)
+    assert recording.notes[0] == "50 of 150 messages of '/joint_states' carry no time and were dropped"
+    wall = read(tmp_path, ramp(names=("hip",)), knee)
+    np.testing.assert_allclose(wall.column("q.knee")[1:50], np.arange(1, 50) - 0.1, rtol=0.0, atol=1e-6)
+    assert "some messages of '/joint_states' carry no time; the time of their receipt is used" in wall.notes
+
+
+def test_a_clock_that_leaps_is_named(tmp_path):
+    leap = np.where(np.arange(200) < 120, 0, 3600 * SECOND)
+    joints = [message._replace(stamp=message.stamp + int(more)) for message, more in zip(ramp(), leap, strict=True)]
+    assert read(tmp_path, joints).notes[0].startswith("'/joint_states': time leaps by 3600.010 s after 1.1900 s")
+    assert not any("leap" in note for note in read(tmp_path, ramp()).notes)
+
+
+def test_a_topic_that_is_far_slower_than_the_joints_says_what_is_between_its_readings(tmp_path):
+    on_rows = forces(START + np.arange(0, 200, 10) * 10 * MS)
+    rng = np.random.default_rng(3)
+    beside = [*START + np.arange(0, 200, 10) * 10 * MS + rng.integers(MS, 9 * MS, 20)]
+    assert read(tmp_path, ramp(), on_rows).notes == (
+        "'/foot/wrench' comes at 10 Hz, the joints at 100 Hz: between its readings nothing",
+    )
+    (note,) = read(tmp_path, ramp(), forces(beside)).notes
+    assert note.endswith("Hz, the joints at 100 Hz: between its readings straight lines")
+    both = read(tmp_path, ramp(), on_rows, forces(START + np.arange(0, 200, 10) * 10 * MS, topic="/hand/wrench"))
+    assert both.notes == (
+        "'/foot/wrench' and '/hand/wrench' come at 10 Hz, the joints at 100 Hz: between their readings nothing",
+    )
+    assert read(tmp_path, ramp(), forces(START + np.arange(0, 200, 2) * 10 * MS)).notes == ()
+
+
+def test_a_topic_of_which_little_is_left_is_named(tmp_path):
+    burst = np.concatenate([START + start * 500 * MS + np.arange(50) * MS // 10 + 1 for start in range(4)])
+    recording = read(tmp_path, ramp(), forces(burst))
+    assert np.count_nonzero(recording.measured("foot.fz")) == 0
+    assert recording.notes == (
+        "'/foot/wrench' has about as many messages as the joints, but 100 % of the rows have no reading of it: its "
+        "messages come in bursts, with gaps between them",
+    )

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from steelyard import Recording, RecordingError, load_model
+from steelyard import Recording, RecordingError
 from steelyard.exceptions import RecordingWarning
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import parse_setup
 from steelyard.recording import columns, read_recording
+from steelyard.recording.clocks import read_clock
 from steelyard.recording.column_names import ColumnName, parse_column
 from steelyard.recording.column_plan import Contents, plan_columns
 from steelyard.recording.tables import apply_map, read_table
-from tests.laboratory.trials import robot, short_trial
 
 
 class Table:
     """A table in memory, given in blocks of a few rows."""
 
-    epoch = 0
+    mark = None
     row_estimate = 0
 
     def __init__(self, size=3, arrays=None, **named):
@@ -127,6 +127,57 @@ def test_time_is_asked_for_where_it_is_not_clear():
         read({"t": ROWS, "q.a": ROWS}, {"time": "stamp"})
 
 
+def test_a_clock_tells_its_unit_by_most_of_its_stamps():
+    seconds = 1_700_000_000
+    stamps = np.array([0, *((seconds * 1000 + 10 * np.arange(6)) * 10**6)])
+    recording = read({"time": stamps, "q.a": np.zeros(7)})
+    assert recording.epoch == seconds
+    np.testing.assert_allclose(np.diff(recording.time)[1:], 0.01, rtol=1e-9)
+    assert "nanoseconds since 1970" in recording.notes[0]
+    assert recording.notes[1].startswith("time leaps by 1700000000.000 s after -1700000000.0000 s (row 0); two clocks")
+
+
+@pytest.mark.parametrize(("step", "shown"), [(4000.0, "4000"), (2.5, "2.5"), (2e-6, "2e-06")])
+def test_steps_that_no_robot_takes_are_told_unless_the_unit_is_stated(step, shown):
+    remedy = "if time is not in seconds, write time_unit into [recording] of the setup"
+    note = f"the steps of the clock are {shown} s; {remedy}"
+    table = {"time": step * ROWS, "q.a": ROWS}
+    assert read(table).notes == (note,)
+    assert read(table, {"time_unit": "s"}).notes == ()
+    assert read({"time_s": step * ROWS, "q.a": ROWS}).notes == ()
+    assert read({"time": 1e-5 * ROWS, "q.a": ROWS}).notes == read({"time": ROWS, "q.a": ROWS}).notes == ()
+
+
+def test_a_split_stamp_is_found_in_any_case():
+    recording = read({"Header.Stamp.Sec": [5, 6], "Header.Stamp.Nanosec": [10, 20], "q.a": [0.0, 0.0]})
+    np.testing.assert_array_equal(recording.time, [5.00000001, 6.00000002])
+    assert recording.columns == ("q.a",)
+    assert recording.notes == ()
+
+
+def test_a_clock_that_repeats_itself_is_too_coarse():
+    coarse = np.floor(np.arange(100) / 4.0)
+    with pytest.raises(RecordingError, match=r"too coarse: 75 of 100 rows repeat the time before them; record finer"):
+        read({"time": coarse, "q.a": np.zeros(100)})
+    twice = read({"time": np.floor(np.arange(100) / 2.0), "q.a": np.zeros(100)})
+    assert len(twice) == 50
+
+
+def test_a_leap_ahead_is_told():
+    time = np.arange(100) * 0.01
+    time[60:] += 3600.0
+    recording = read({"time": time, "q.a": time})
+    assert recording.notes == ("time leaps by 3600.010 s after 0.5900 s (row 59); two clocks may be mixed",)
+    time[60:] -= 3550.0
+    assert read({"time": time, "q.a": time}).notes == ()
+
+
+@pytest.mark.parametrize("stamp", [2**63 - 1, -(2**63), 2**64 - 1])
+def test_no_stamp_is_too_large_for_the_clock(stamp):
+    with pytest.raises(RecordingError, match=r"the time of row 1 is .*; that is no time"):
+        read_clock(np.array([5, stamp], dtype=np.uint64 if stamp >= 2**63 else np.int64), "ns", "walk.csv")
+
+
 def test_a_map_exchanges_columns():
     swapped = read(FEET, {"columns": {"left_foot.*": "right_foot.*", "right_foot.*": "left_foot.*"}})
     for axis in ("fx", "fz"):
@@ -141,6 +192,12 @@ def test_a_map_scales_and_shifts():
     np.testing.assert_array_equal(changed.column("left_foot.fz"), -2.0 * ROWS + 3.0)
     np.testing.assert_allclose(changed.column("q.knee"), np.pi / 2 * ROWS, rtol=1e-15)
     np.testing.assert_array_equal(changed.column("left_foot.fx"), FEET["left_foot.fx"])
+
+
+@pytest.mark.parametrize("unit", ["rad", "rad/s", "m", "N", "N m", "Nm", "m/s^2", "m/s²"])
+def test_si_units_change_nothing(unit):
+    same = read(FEET, {"columns": {"left_foot.fz": {"from": "left_foot.fz", "unit": unit}}})
+    np.testing.assert_array_equal(same.column("left_foot.fz"), FEET["left_foot.fz"])
 
 
 def test_a_name_goes_before_a_pattern_and_the_map_before_own_names():
@@ -261,27 +318,6 @@ def test_a_map_works_on_recordings_of_messages_too():
     np.testing.assert_array_equal(mapped.column("left_foot.fz"), FEET["right_foot.fz"])
     np.testing.assert_array_equal(mapped.column("right_foot.fz"), 2.0 * FEET["left_foot.fz"])
     assert apply_map(recording, RecordingMap()) is recording
-
-
-def test_the_setup_maps_and_takes_delays_out(tmp_path):
-    trial = short_trial("g1", "sway", noise="default").recording
-    path = tmp_path / "trial.csv"
-    trial.write(path)
-    contents = {
-        **robot("g1").setup.contents,
-        "recording": {"columns": {"left_foot.*": "right_foot.*", "right_foot.*": "left_foot.*"}},
-    }
-    late = 0.004
-    sensors = [
-        dict(sensor, delay=late if sensor["name"] == "right_foot" else 0.0) for sensor in contents["wrench_sensor"]
-    ]
-    model = load_model(robot("g1").description.file.path, setup=parse_setup({**contents, "wrench_sensor": sensors}))
-    read_back = read_recording(path, model)
-    np.testing.assert_array_equal(read_back.column("left_foot.fz"), trial.column("right_foot.fz"))
-    moved = Recording(trial.time, {"right_foot.fz": trial.column("left_foot.fz")}).without_delays({"right_foot": late})
-    np.testing.assert_array_equal(read_back.column("right_foot.fz"), moved.column("right_foot.fz"))
-    plain = read_recording(path, model, mapped=False)
-    np.testing.assert_array_equal(plain.column("right_foot.fz"), trial.column("right_foot.fz"))
 
 
 def test_every_note_is_a_warning(tmp_path):

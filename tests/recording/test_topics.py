@@ -192,3 +192,56 @@ def test_without_a_setup_sensors_are_called_after_their_topics():
 
 def test_without_sensors_in_the_setup_any_name_can_be_chosen():
     assert assign(stream("imu", "/imu"), setup=Setup(), imu="chest")[0] == {"/imu": ["chest"]}
+
+
+def frames_of(found):
+    return [each.stream.frame for each in found]
+
+
+def assign_frames(frames, *, target="left_foot", sensors=FEET, topic="/ft"):
+    setup = Setup(wrench_sensors=sensors, recording=RecordingMap(topics={topic: target} if target else {}))
+    streams = [stream("wrench", topic, frame) for frame in frames]
+    return assign_topics("walk.bag", streams, {topic: TYPES["wrench"]}, setup)
+
+
+@pytest.mark.parametrize("target", ["left_foot", None])
+def test_of_two_frames_on_one_topic_the_sensors_own_is_taken(target):
+    found, notes = assign_frames(["left_ankle", "elsewhere"], target=target, topic="/left_foot/ft")
+    assert frames_of(found) == ["left_ankle"]
+    assert notes == [
+        "messages of '/left_foot/ft' with the frame 'elsewhere' were left out: 'left_foot' is in 'left_ankle'"
+    ]
+
+
+@pytest.mark.parametrize("sensors", [FEET, ()])
+def test_two_frames_of_which_none_is_the_sensors_are_an_error(sensors):
+    with pytest.raises(
+        RecordingError, match=r"walk.bag: the messages of '/ft' have several frames \('left' and 'right'\).*'left_foot'"
+    ):
+        assign_frames(["left", "right"], sensors=sensors)
+    with pytest.raises(RecordingError, match=r"several frames \('a/left_ankle' and 'b/left_ankle'\)"):
+        assign_frames(["a/left_ankle", "b/left_ankle"])
+
+
+@pytest.mark.parametrize("frames", [["", "plate"], ["plate", "robot/plate", ""], ["/plate", "plate"], ["a/b/c", "c"]])
+@pytest.mark.parametrize("target", ["left_foot", None])
+def test_a_frame_that_is_empty_or_changes_by_a_prefix_is_the_same(frames, target):
+    found, notes = assign_frames(frames, target=target, topic="/left_foot/ft")
+    assert sorted(frames_of(found)) == sorted(frames)
+    assert {tuple(each.sources) for each in found} == {tuple(f"left_foot.{axis}" for axis in COLUMNS["wrench"])}
+    assert notes == []
+
+
+def test_an_empty_frame_beside_two_others_is_neither():
+    found, notes = assign_frames(["", "left_ankle", "elsewhere"])
+    assert frames_of(found) == ["left_ankle"]
+    assert "with the frame '' and 'elsewhere' were left out" in notes[0]
+
+
+def test_two_sensors_may_share_a_topic_where_their_frames_tell_them_apart():
+    found, notes = assign_frames(["left_ankle", "right_ankle"], target=None)
+    assert {each.stream.frame: next(iter(each.sources)) for each in found} == {
+        "left_ankle": "left_foot.fx",
+        "right_ankle": "right_foot.fx",
+    }
+    assert notes == []

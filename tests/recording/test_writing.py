@@ -93,13 +93,30 @@ def test_places_that_cannot_be_written_are_named(tmp_path):
         ("no/such/walk.csv", r"there is no folder .*; make it first"),
         ("folder.csv", r"is a folder; give the name of a file"),
         ("walk.xlsx", r"cannot be written as '.xlsx'"),
+        ("a\0b.csv", r"a.x00b.csv' is no name that a file can have"),
+        ("x" * 300 + ".csv", r"cannot be written \(File name too long\)"),
         ("walk.parqet", r"cannot be written as '.parqet'; did you mean '.parquet'"),
     ):
         with pytest.raises(RecordingError, match=message):
             recording.write(tmp_path / name)
     with pytest.raises(RecordingError, match=r"'epoch' cannot be named in an NPZ file"):
         Recording(ROWS, {"epoch": ROWS}).write(tmp_path / "walk.npz")
+    for ending in (*ENDINGS, ".mcap", ".bag", ""):
+        with pytest.raises(RecordingError, match=r"recording has no columns; there is nothing to write"):
+            Recording(ROWS, {}).write(tmp_path / f"empty{ending}")
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder.csv"]
+
+
+def test_a_link_stays(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "walk.v1").write_text("old")
+    link = tmp_path / "walk.csv"
+    link.symlink_to(tmp_path / "data" / "walk.v1")
+    Recording(ROWS, {"q.a": ROWS}).write(link)
+    assert link.is_symlink()
+    assert (tmp_path / "data" / "walk.v1").read_text() == link.read_text()
+    np.testing.assert_array_equal(read_recording(link).column("q.a"), ROWS)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_closed_doors_are_named(tmp_path, monkeypatch):

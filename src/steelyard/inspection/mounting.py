@@ -42,6 +42,7 @@ _LEAST_SHARE, _GREATEST_SHARE = 0.6, 1.6
 """Of the force that the model asks for, what the sensors may carry: models and gains are not that wrong."""
 
 _ROUNDS = 5
+_EQUAL = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +136,11 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
         candidates=candidates,
         vectors={name: -each @ triangle[:, 1:].T for name, each in coefficients.items()},
         shares={name: each @ carried / asked_for for name, each in coefficients.items()},
+        oddities={
+            name: np.array([_oddity(name, candidate) for candidate in candidates[name]], dtype=np.float64)
+            for name in sensors
+        },
+        freedom=equation.freedom,
     )
     chosen = dict.fromkeys(sensors, 0)
     groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
@@ -186,12 +192,16 @@ class _Search:
         candidates: By sensor.
         vectors: By sensor, what each candidate adds to `asked`, shape (n_candidates, n).
         shares: By sensor, the share of the force asked for that each candidate carries, shape (n_candidates,).
+        oddities: By sensor, in how many things each candidate differs from what the setup states, shape
+        (n_candidates,). freedom: How many rows there are.
     """
 
     asked: FloatArray
     candidates: Mapping[str, list[_Candidate]]
     vectors: Mapping[str, FloatArray]
     shares: Mapping[str, FloatArray]
+    oddities: Mapping[str, FloatArray]
+    freedom: int
 
     def is_plausible(self, chosen: Mapping[str, int]) -> bool:
         """Tells whether the sensors carry about the robot's weight."""
@@ -213,7 +223,7 @@ class _Search:
         """Gives the best candidates of one sensor or of two together, the others as they are chosen."""
         if len(group) == 1:
             costs = self.costs_of(group[0], chosen)
-            return {group[0]: int(np.argmin(costs)) if np.isfinite(costs).any() else chosen[group[0]]}
+            return {group[0]: self._simplest(costs, self.oddities[group[0]])[0]} if np.isfinite(costs).any() else {}
         first, second = group
         others = {name: number for name, number in chosen.items() if name not in group}
         rest = self.asked + sum(self.vectors[name][number] for name, number in others.items())
@@ -228,9 +238,19 @@ class _Search:
         exchanged = (sources[0] == now[1])[:, None] & (sources[1] == now[0])[None, :]
         costs[~((kept | exchanged) & _is_weight(share))] = np.inf
         if not np.isfinite(costs).any():
-            return {name: chosen[name] for name in group}
-        best = np.unravel_index(int(np.argmin(costs)), costs.shape)
-        return {first: int(best[0]), second: int(best[1])}
+            return {}
+        best = self._simplest(costs, self.oddities[first][:, None] + self.oddities[second][None, :])
+        return {first: best[0], second: best[1]}
+
+    def _simplest(self, costs: FloatArray, oddities: FloatArray) -> tuple[int, ...]:
+        """Gives the place of the least cost; among about equals, of what differs least from the setup."""
+        noise = max(float(np.min(costs)) / self.freedom, 1.0)
+        best = np.unravel_index(int(np.argmin(costs + _EQUAL * noise * oddities)), costs.shape)
+        return tuple(int(place) for place in best)
+
+
+def _oddity(name: str, candidate: _Candidate) -> int:
+    return (candidate.source != name) + (not is_same(candidate.turn)) + (candidate.unit != next(iter(UNITS)))
 
 
 def _is_weight(share: Any) -> Any:

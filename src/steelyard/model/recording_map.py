@@ -18,6 +18,7 @@ STANDARD_GRAVITY = 9.80665
 """What a kilogram weighs (N) on a scale that was calibrated in kilograms, and one g (m/s²) of an accelerometer."""
 
 UNITS = {
+    **dict.fromkeys(("rad", "rad/s", "m", "N", "N m", "Nm", "m/s^2", "m/s²"), 1.0),
     "deg": np.pi / 180.0,
     "deg/s": np.pi / 180.0,
     "rpm": np.pi / 30.0,
@@ -33,7 +34,11 @@ UNITS = {
 }
 """Units that a column may be in, as multiples of the SI unit."""
 
-TIME_UNITS = ("s", "ms", "us", "ns")
+TIME_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Units of time, as parts of a second."""
+
+CLOCKS = ("message", "receive")
+"""What a bag can be read by: the times that messages carry, or those of their receipt."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,11 @@ class RecordingMap:
     arrays: Mapping[str, ArraySource] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def changes_columns(self) -> bool:
+        """Whether it renames or scales columns, or says what time is: applied twice, it would spoil a recording."""
+        return bool(self.columns or self.arrays or self.time or self.time_unit)
+
 
 def parse_recording_map(table: TomlTable) -> RecordingMap:
     """Gives the map that the table ``[recording]`` describes.
@@ -83,8 +93,8 @@ def parse_recording_map(table: TomlTable) -> RecordingMap:
     columns, arrays, topics = (table.table(key) for key in ("columns", "arrays", "topics"))
     recording = RecordingMap(
         time=table.text("time", None),
-        time_unit=cast("Any", table.choice("time_unit", TIME_UNITS, None)),
-        clock=cast("Any", table.choice("clock", ("message", "receive"), None)),
+        time_unit=cast("Any", table.choice("time_unit", tuple(TIME_UNITS), None)),
+        clock=cast("Any", table.choice("clock", CLOCKS, None)),
         columns={key: _column(columns, key) for key in columns},
         arrays={key: _array(arrays, key) for key in arrays},
         topics={key: topics.text(key) for key in topics},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.clocks import UNITS
+from steelyard.model.recording_map import TIME_UNITS
 from steelyard.recording.column_plan import Contents
 from steelyard.recording.tables import block_rows, fill_rows
 from steelyard.recording.time_column import find_time
@@ -129,7 +129,7 @@ def lay_out(
         RecordingError: There is no time, or there are too many channels.
     """
     reasons = dict(unusable)
-    rows = _row_count(arrays, recording_map, name)
+    rows = _row_count(arrays, recording_map, name, unusable)
     layouts: dict[str, ArrayLayout] = {}
     for key, array in arrays.items():
         layout = _lie(array, rows)
@@ -159,13 +159,15 @@ def lay_out(
     return ArrayTable(contents, layouts, places)
 
 
-def _row_count(arrays: Mapping[str, StoredArray], recording_map: RecordingMap, name: str) -> int:
+def _row_count(
+    arrays: Mapping[str, StoredArray], recording_map: RecordingMap, name: str, unusable: Mapping[str, str]
+) -> int:
     """Gives the number of times."""
     channel = re.fullmatch(r"(.+)\[\d+\]", recording_map.time or "", re.DOTALL)
     if channel is not None and channel[1] in arrays:
         return max(arrays[channel[1]].shape)
     single = [key for key, array in arrays.items() if len(array.shape) == 1 or 1 in array.shape]
-    time = find_time(single or tuple(arrays), recording_map, name)
+    time = find_time(single or tuple(arrays), recording_map, name, unusable=unusable)
     return max(arrays[time.name].shape)
 
 
@@ -183,4 +185,4 @@ def _unit_of(dtype: np.dtype[Any]) -> str | None:
     if dtype.kind not in "Mm":
         return None
     unit, count = np.datetime_data(dtype)
-    return unit if unit in UNITS and count == 1 else None
+    return unit if unit in TIME_UNITS and count == 1 else None

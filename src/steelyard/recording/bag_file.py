@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from steelyard.exceptions import RecordingError
 from steelyard.recording.extras import missing_package
 from steelyard.recording.mcap_file import scan_mcap
-from steelyard.recording.ros1_scan import scan_ros1
+from steelyard.recording.ros1_scan import CALLER, MAPPED_CALLER, scan_ros1
+from steelyard.recording.scan_log import complaint
 from steelyard.recording.topic_recording import build_recording, open_collector
-from steelyard.recording.topic_writing import encode_messages, plan_topics
+from steelyard.recording.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rosbags.interfaces import Connection
     from rosbags.rosbag2 import Reader
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 METADATA = "metadata.yaml"
 
 _MOST_METADATA_BYTES = 10_000_000
+_KNOWN_VERSION = 9
 
 
 def read_ros1(path: Path, setup: Setup, clock: str | None = None) -> Recording:
@@ -79,17 +82,20 @@ def _scan_folder(folder: Path, collector: MessageCollector) -> None:
         scan = scan_mcap if files[0].suffix == ".mcap" else _scan_with_rosbags
         scan(files[0], collector)
         return
-    mcap_files = _plain_mcap_files(folder)
-    if mcap_files is None:
-        _scan_with_rosbags(folder, collector)
-        return
-    for file in mcap_files:
-        scan_mcap(file, collector)
-
-
-def _plain_mcap_files(folder: Path) -> list[Path] | None:
-    """Gives the files of a bag whose storage is MCAP without another compression around it, else None."""
     information = _read_metadata(folder)
+    mcap_files = _plain_mcap_files(folder, information)
+    if mcap_files is None:
+        _scan_with_rosbags(folder, collector, information.get("version"))
+    else:
+        for file in mcap_files:
+            scan_mcap(file, collector)
+    said = information.get("custom_data")
+    mapped = said.get(f"{MARK}.{MAPPED}") if isinstance(said, dict) else None
+    collector.written, collector.mapped = mapped is not None, mapped == "true"
+
+
+def _plain_mcap_files(folder: Path, information: Mapping[str, Any]) -> list[Path] | None:
+    """Gives the files of a bag whose storage is MCAP without another compression around it, else None."""
     if information.get("storage_identifier") != "mcap" or information.get("compression_mode") not in {None, "", "none"}:
         return None
     names = information.get("relative_file_paths")
@@ -111,20 +117,40 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
         raise missing_package("reading ROS 2 bags", "rosbags") from error
     try:
         with (folder / METADATA).open("rb") as file:
-            text = file.read(_MOST_METADATA_BYTES).decode()
-        contents = YAML(typ="safe").load(text)
+            letters = file.read(_MOST_METADATA_BYTES + 1)
+        contents = None if len(letters) > _MOST_METADATA_BYTES else YAML(typ="safe").load(letters.decode())
     except OSError as error:
         raise RecordingError(f"{folder.name}: {METADATA} cannot be read ({error.strerror})") from error
-    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+    except (YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as error:
         raise RecordingError(f"{folder.name}: {METADATA} is broken; mend it with: ros2 bag reindex") from error
     information = contents.get("rosbag2_bagfile_information") if isinstance(contents, dict) else None
-    if not isinstance(information, dict):
+    if not isinstance(information, dict) or not _is_tree(information):
         raise RecordingError(f"{folder.name}: {METADATA} is not a ROS 2 bag's; mend it with: ros2 bag reindex")
     return information
 
 
-def _scan_with_rosbags(path: Path, collector: MessageCollector) -> None:
-    """Gives all messages of a ROS 2 bag to a collector, in the order of their receipt."""
+def _is_tree(contents: Any) -> bool:
+    """Says whether no part of what a file says stands in it twice: a few such parts can be endless when written out."""
+    waiting, seen = [contents], set()
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict | list):
+            continue
+        if id(part) in seen:
+            return False
+        seen.add(id(part))
+        waiting += part.values() if isinstance(part, dict) else part
+    return True
+
+
+def _scan_with_rosbags(path: Path, collector: MessageCollector, version: object = None) -> None:
+    """Gives all messages of a ROS 2 bag to a collector, in the order of their receipt.
+
+    Args:
+        path: The folder, or one ``.db3`` file.
+        collector: Takes them.
+        version: Of the folder's ``metadata.yaml``.
+    """
     try:
         from rosbags.rosbag2 import Reader  # noqa: PLC0415 (an extra)
     except ImportError as error:
@@ -133,6 +159,11 @@ def _scan_with_rosbags(path: Path, collector: MessageCollector) -> None:
         reader = Reader(path)
         reader.open()
     except _rosbags_errors() as error:
+        if isinstance(version, int) and version > _KNOWN_VERSION:
+            raise RecordingError(
+                f"{collector.name}: {METADATA} is of version {version}, and versions up to {_KNOWN_VERSION} are known; "
+                "install a newer rosbags, or write the bag as MCAP with: ros2 bag convert"
+            ) from error
         raise _unreadable(collector.name, error) from error
     try:
         readers: dict[int, TopicReader] = {}
@@ -173,11 +204,19 @@ def _rosbags_errors() -> tuple[type[Exception], ...]:
     import apsw  # noqa: PLC0415 (an extra)
     from rosbags.rosbag2 import ReaderError  # noqa: PLC0415
 
-    return (ReaderError, apsw.Error, AssertionError, AttributeError, LookupError, TypeError, ValueError, OSError)
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdError  # noqa: PLC0415
+    else:
+        from backports.zstd import ZstdError  # noqa: PLC0415
+
+    return (
+        ReaderError, apsw.Error, ZstdError, AssertionError, AttributeError, EOFError, LookupError, OSError,
+        OverflowError, RecursionError, TypeError, ValueError,
+    )  # fmt: skip
 
 
 def _unreadable(name: str, error: Exception) -> RecordingError:
-    return RecordingError(f"{name} cannot be read as a ROS 2 bag ({error}); mend it with: ros2 bag reindex")
+    return RecordingError(f"{name} cannot be read as a ROS 2 bag ({complaint(error)}); mend it with: ros2 bag reindex")
 
 
 def write_ros1(recording: Recording, path: Path) -> None:
@@ -195,7 +234,10 @@ def write_ros1(recording: Recording, path: Path) -> None:
     types = get_typestore(Stores.ROS1_NOETIC)
     try:
         with Writer(path) as writer:
-            connections = [writer.add_connection(topic.name, topic.ros2_type, typestore=types) for topic in topics]
+            caller = MAPPED_CALLER if recording.mapped else CALLER
+            connections = [
+                writer.add_connection(topic.name, topic.ros2_type, typestore=types, callerid=caller) for topic in topics
+            ]
             for message in encode_messages(recording, topics, "ros1"):
                 writer.write(connections[message.topic], message.stamp, message.contents)
     except WriterError as error:
@@ -243,6 +285,8 @@ def _fill_ros2(recording: Recording, topics: Sequence[OutgoingTopic], folder: Pa
     types = get_typestore(Stores.ROS2_HUMBLE)
     try:
         with Writer(folder, version=8, storage_plugin=StoragePlugin[storage.upper()]) as writer:
+            for key, value in describe(recording).items():
+                writer.set_custom_data(f"{MARK}.{key}", value)
             connections = [writer.add_connection(topic.name, topic.ros2_type, typestore=types) for topic in topics]
             for message in encode_messages(recording, topics, "cdr"):
                 writer.write(connections[message.topic], message.stamp, message.contents)

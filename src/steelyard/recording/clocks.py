@@ -7,22 +7,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
+from steelyard.model.recording_map import TIME_UNITS
 
 if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
 
-UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-"""Units of time, in seconds."""
-
-_PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
 EPOCH = 100_000_000
 """Seconds beyond which a clock counts from 1970; its times are then given from the first whole second."""
 
+_LARGEST_WHOLE = 2**62
 _RESTART = 1.0
 _BACKWARD_SHARE = 0.01
+_REPEATED_SHARE = 0.6
+_LEAP_PERIODS = 1000.0
+_LEAP = 60.0
 
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def check_range(stamps: Any, name: str) -> Any:
+    """Gives times that whole numbers of 64 bits can count.
+
+    Raises:
+        RecordingError: One is beyond all reason.
+    """
+    if stamps.dtype.kind in "bf":
+        with np.errstate(over="ignore"):
+            stamps = stamps.astype(np.int64 if stamps.dtype.kind == "b" else np.float64)
+    # Compared as two bounds: the size of the most negative number of 64 bits is itself negative.
+    beyond = np.flatnonzero((stamps > _LARGEST_WHOLE) | (stamps < -_LARGEST_WHOLE))
+    if len(beyond):
+        raise RecordingError(
+            f"{name}: the time of row {beyond[0]} is {stamps[beyond[0]]}; that is no time", column="time"
+        )
+    return stamps
 
 
 def read_clock(stamps: Any, unit: str, name: str) -> tuple[FloatArray, int]:
@@ -32,19 +50,20 @@ def read_clock(stamps: Any, unit: str, name: str) -> tuple[FloatArray, int]:
 
     Args:
         stamps: Numbers in `unit`, shape (n,).
-        unit: One of `UNITS`.
+        unit: One of `TIME_UNITS`.
         name: What is being read, for messages.
 
     Raises:
-        RecordingError: A time is missing.
+        RecordingError: A time is missing, or beyond all reason.
     """
     if len(stamps) == 0:
         return np.empty(0), 0
-    parts = _PARTS_OF_A_SECOND[unit]
+    parts = TIME_UNITS[unit]
+    stamps = check_range(stamps, name)
     if stamps.dtype.kind in "iu":
-        first = int(stamps[0]) // parts
-        epoch = first if abs(first) > EPOCH else 0
-        return (stamps.astype(np.int64) - epoch * parts).astype(np.float64) / parts, epoch
+        whole = stamps.astype(np.int64)
+        epoch = _find_epoch(whole, parts)
+        return (whole - epoch * parts).astype(np.float64) / parts, epoch
     missing = np.flatnonzero(~np.isfinite(stamps))
     if len(missing):
         raise RecordingError(
@@ -52,22 +71,29 @@ def read_clock(stamps: Any, unit: str, name: str) -> tuple[FloatArray, int]:
             column="time",
         )
     seconds = np.asarray(stamps, dtype=np.float64) / parts
-    epoch = int(seconds[0] // 1.0) if abs(seconds[0]) > EPOCH else 0
+    epoch = _find_epoch(seconds, 1)
     return seconds - epoch, epoch
+
+
+def _find_epoch(stamps: Any, parts: int) -> int:
+    """Gives the first whole second since 1970 of a clock that counts from there; a few stamps of zero do not matter."""
+    since = (stamps > EPOCH * parts) | (stamps < -EPOCH * parts)
+    return int(stamps[np.argmax(since)] // parts) if 2 * np.count_nonzero(since) > len(stamps) else 0
 
 
 def clean_clock(time: FloatArray, name: str) -> tuple[BoolArray | None, list[str]]:
     """Gives which rows to keep so that time increases, and what was wrong; None keeps all.
 
     A row whose time repeats the last one's, or lies before it, is dropped. A clock that jumps back by a second or more,
-    or is often out of order, is refused: nobody can know which of its times are right.
+    is often out of order, or mostly repeats itself, is refused: nobody can know which of its times are right.
 
     Raises:
-        RecordingError: The clock started again, or runs backwards.
+        RecordingError: The clock started again, runs backwards, or is too coarse.
     """
     steps = np.diff(time)
+    leaps = _find_leaps(time, steps)
     if len(time) == 0 or np.all(steps > 0.0):
-        return None, []
+        return None, leaps
     restart = int(np.argmin(steps))
     if steps[restart] <= -_RESTART:
         raise RecordingError(
@@ -88,6 +114,12 @@ def clean_clock(time: FloatArray, name: str) -> tuple[BoolArray | None, list[str
             f"{where}); sort the rows by time",
             column="time",
         )
+    if repeated > _REPEATED_SHARE * len(time):
+        raise RecordingError(
+            f"{name}: the clock is too coarse: {repeated} of {len(time)} rows repeat the time before them; record "
+            "finer times",
+            column="time",
+        )
     first = int(np.flatnonzero(~keep)[0])
     kinds = [
         text for count, text in ((repeated, f"{repeated} repeated"), (backward, f"{backward} out of order")) if count
@@ -96,4 +128,19 @@ def clean_clock(time: FloatArray, name: str) -> tuple[BoolArray | None, list[str
         f"{dropped} of {len(time)} rows have times that do not increase ({' and '.join(kinds)}), first after "
         f"{time[first - 1]:.4f} s; they were dropped"
     )
-    return keep, [note]
+    return keep, [note, *leaps]
+
+
+def _find_leaps(time: FloatArray, steps: FloatArray) -> list[str]:
+    """Gives a sentence where time leaps ahead by more than any pause explains."""
+    forward = steps[steps > 0.0]
+    if len(forward) == 0 or np.max(forward) <= _LEAP:
+        return []
+    leaps = np.flatnonzero(steps > max(_LEAP, _LEAP_PERIODS * float(np.median(forward))))
+    if len(leaps) == 0:
+        return []
+    more = f", and {len(leaps) - 1} more times" if len(leaps) > 1 else ""
+    return [
+        f"time leaps by {steps[leaps[0]]:.3f} s after {time[leaps[0]]:.4f} s (row {leaps[0]}){more}; two clocks may be "
+        "mixed"
+    ]

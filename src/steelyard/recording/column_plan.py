@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, match_pattern
-from steelyard.model.recording_map import ArraySource, ColumnSource
+from steelyard.model.recording_map import UNITS, ArraySource, ColumnSource, RecordingMap
 from steelyard.recording.column_names import GRAMMAR, parse_column
 from steelyard.recording.time_column import TimeColumn, find_time
 from steelyard.recording.wording import count, show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from steelyard.model.recording_map import RecordingMap
 
 _REMEDY = "name its columns in the setup's [recording.columns] (docs/setup.md)"
 
@@ -31,6 +29,8 @@ class Contents:
         arrays: Number of channels by array.
         unusable: What cannot be a column, and why, such as "holds text".
         units: Units of time that the file itself states, by column.
+        stated: Units other than of time that the file itself states, by column; all are among `UNITS`.
+        bare: Names of columns without the unit that they end with, by column, where that is another.
     """
 
     name: str
@@ -38,6 +38,32 @@ class Contents:
     arrays: Mapping[str, int] = field(default_factory=dict)
     unusable: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    stated: Mapping[str, str] = field(default_factory=dict)
+    bare: Mapping[str, str] = field(default_factory=dict)
+
+    def bare_name(self, name: str) -> str:
+        """Gives the name of a column without its unit."""
+        return self.bare.get(name, name)
+
+
+@dataclass(frozen=True)
+class OwnMark:
+    """What a file that Steelyard wrote says of itself; its time is in seconds.
+
+    Attributes:
+        epoch: The second since 1970 that its times count from.
+        mapped: Whether the recording in it was `mapped`.
+    """
+
+    epoch: int = 0
+    mapped: bool = False
+
+
+def heed_mark(recording_map: RecordingMap, mark: OwnMark | None) -> RecordingMap:
+    """Gives what of a map is to be applied to a file: all, unless Steelyard wrote it."""
+    if mark is None:
+        return recording_map
+    return replace(RecordingMap() if mark.mapped else recording_map, time=None, time_unit="s")
 
 
 @dataclass(frozen=True)
@@ -75,20 +101,20 @@ def plan_columns(contents: Contents, recording_map: RecordingMap, joints: Sequen
     Raises:
         RecordingError: Time, or a column that the map names, is not there; or nothing is.
     """
-    time = find_time(contents.names, recording_map, contents.name, contents.units)
+    time = find_time(contents.names, recording_map, contents.name, contents.units, contents.unusable)
     taken = {time.name, time.nanoseconds}
     columns = assign_columns(contents, recording_map, taken)
     notes: list[str] = []
     if not columns and not recording_map.columns and not recording_map.arrays:
-        columns = {f"q.{name}": ColumnSource(name) for name in contents.names if name in joints and name not in taken}
+        plain = [name for name in contents.names if contents.bare_name(name) in joints and name not in taken]
+        columns = _heed_units({f"q.{contents.bare_name(name)}": ColumnSource(name) for name in plain}, contents)
         if columns:
-            notes.append(
-                f"the columns {show_names(source.name for source in columns.values())} are taken for joint angles"
-            )
+            notes.append(f"the columns {show_names(plain)} are taken for joint angles")
     others = [name for name in contents.names if name not in taken]
     if not columns:
         there = show_names(others + list(contents.unusable))
         raise RecordingError(f"{contents.name} has no column that Steelyard knows, only {there}; {_REMEDY}")
+    notes += _unit_notes(columns, contents)
     used = {source.name for source in columns.values()}
     ignored = _ignored(contents, [name for name in others if name not in used])
     if ignored:
@@ -126,12 +152,36 @@ def assign_columns(
         for name, matched in _channels(array, wanted, arrays, known, contents).items():
             columns.setdefault(name, matched)
     for name in free:
-        if name not in channels and parse_column(name) is not None:
-            columns.setdefault(name, ColumnSource(name))
+        if name not in channels and parse_column(contents.bare_name(name)) is not None:
+            columns.setdefault(contents.bare_name(name), ColumnSource(name))
     for name, reason in contents.unusable.items():
         if name not in columns and parse_column(name) is not None:
             raise RecordingError(f"{contents.name}: the column {show_name(name)} {reason}", column=name)
-    return columns
+    return _heed_units(columns, contents)
+
+
+def _heed_units(columns: Mapping[str, ColumnSource], contents: Contents) -> dict[str, ColumnSource]:
+    """Gives columns in SI units by the units that the file states, except where the map scales or shifts them."""
+    return {
+        target: replace(source, scale=UNITS[contents.stated[source.name]])
+        if source.name in contents.stated and (source.scale, source.offset) == (1.0, 0.0)
+        else source
+        for target, source in columns.items()
+    }
+
+
+def _unit_notes(columns: Mapping[str, ColumnSource], contents: Contents) -> list[str]:
+    """Gives a sentence for each unit that is none of the SI and was applied because the file states it."""
+    found: dict[str, list[str]] = {}
+    for target, source in columns.items():
+        unit = contents.stated.get(source.name)
+        if unit is not None and source == ColumnSource(source.name, UNITS[unit]) and source.scale != 1.0:
+            found.setdefault(unit, []).append(target)
+    return [
+        f"{count(len(names), 'column is', 'columns are')} in {unit}, as the file states ({show_names(names)}), and "
+        "brought to the SI unit"
+        for unit, names in found.items()
+    ]
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -229,6 +229,8 @@ class Spool:
             table = np.empty((len(self.names), self.row_count))
             for start, block in self._taken():
                 table[:, start : start + len(block)] = block.T
+            # What nobody can write to is taken over by the Recording without a copy.
+            table.setflags(write=False)
             return {name: table[number] for number, name in enumerate(self.names)}
         self._flush()
         if self._closing is not None:

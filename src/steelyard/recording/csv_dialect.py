@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.wording import show_name, show_names
+from steelyard.recording.wording import count, show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +28,8 @@ BLANKS = " "
 
 _SEPARATORS = (",", ";", "\t", "|", BLANKS)
 _ROWS = 40
+_PREAMBLE = 40
+_GOOD_SHARE = 0.6
 _NUMBER = re.compile(r"[+-]?((\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
@@ -103,25 +105,30 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
         text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
     stated, begin = _stated_separator(text, mark)
     comments, body = _skip_comments(text, begin)
-    found = [_try_separator(text, body, comments, separator) for separator in (stated or _SEPARATORS)]
-    tables = [table for table in found if table is not None and len(table.header) > 1]
-    if not tables:
+    if not whole and body >= len(text):
+        raise RecordingError(
+            f"{name}: its header does not end within the first {HEAD_BYTES // 2**20} MiB; leave out columns that are "
+            "not needed"
+        )
+    separators = stated or _SEPARATORS
+    table = _best_table(text, body, comments, separators)
+    above, table = _look_below(text, body, separators, table)
+    if table is None:
         raise RecordingError(
             f"{name} has no header of several names in its first line; write one such as 'time,q.left_knee', with "
             ", ; | tabs or blanks between the columns"
         )
-    table = max(tables, key=lambda each: each.score)
     names = _clean_names(table.header, name)
     rows, rows_before, units, start = _skip_units(table)
-    decimal = "," if any("," in cell and _is_number(cell) for row in rows for cell in row) else "."
-    notes = (
-        [
-            f"the row under the header ({show_names(unit for unit in units if unit)}) is taken for units and was "
-            "skipped; only that of time is heeded"
-        ]
-        if units
-        else []
-    )
+    # Between commas, a comma in quotes sets thousands apart, or decimals: nobody can tell.
+    commas = table.separator != "," and any("," in cell and _is_number(cell) for row in rows for cell in row)
+    decimal = "," if commas else "."
+    notes = [f"{count(above, 'line', 'lines')} above the header skipped"] if above else []
+    if units:
+        notes.append(
+            f"the row under the header ({show_names(unit for unit in units if unit)}) is taken for units; those that "
+            "are known are heeded"
+        )
     return Dialect(
         encoding=encoding,
         separator=table.separator,
@@ -199,6 +206,25 @@ def _skip_comments(text: str, begin: int) -> tuple[str, int]:
     return comment, len(text)
 
 
+def _best_table(text: str, body: int, comment: str, separators: Sequence[str]) -> _Table | None:
+    """Gives what the text is with the separator that fits best; None where none does."""
+    found = [_try_separator(text, body, comment, separator) for separator in separators]
+    return max((table for table in found if table and len(table.header) > 1), key=lambda each: each.score, default=None)
+
+
+def _look_below(text: str, body: int, separators: Sequence[str], usual: _Table | None) -> tuple[int, _Table | None]:
+    """Gives how many lines stand above the header, and the table, where the first line heads no numbers."""
+    if usual is not None and usual.score[0] >= _GOOD_SHARE:
+        return 0, usual
+    for above, (_, end) in enumerate(_lines(text, body), start=1):
+        if above > _PREAMBLE:
+            break
+        table = _best_table(text, end, "", separators)
+        if table is not None and table.score[0] >= _GOOD_SHARE and not any(map(_is_number, table.header)):
+            return above, table
+    return 0, usual
+
+
 def _try_separator(text: str, body: int, comment: str, separator: str) -> _Table | None:
     rows = _split_rows(text, body, separator)
     first = next(rows, None)
@@ -260,7 +286,7 @@ def _split_rows(text: str, begin: int, separator: str) -> Iterator[tuple[tuple[s
             place = end
             yield line
 
-    reader = csv.reader(feed(), delimiter=separator)
+    reader = csv.reader(feed(), delimiter=separator, skipinitialspace=True)
     while True:
         try:
             row = next(reader)

@@ -24,7 +24,8 @@ from steelyard.recording.csv_dialect import (
     is_whole,
 )
 from steelyard.recording.csv_rows import RowJudge
-from steelyard.recording.csv_stream import SingleBlanks, ends_with_a_line, guess_size, open_text, read_bytes
+from steelyard.recording.csv_stream import LastBytes, SingleBlanks, guess_size, open_text, read_bytes
+from steelyard.recording.csv_units import known_unit, split_unit
 from steelyard.recording.tables import fill_rows
 from steelyard.recording.time_column import unit_of_word
 from steelyard.recording.wording import reason, show_name
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.model.parameters import FloatArray
+    from steelyard.recording.column_plan import OwnMark
     from steelyard.recording.csv_dialect import Dialect
     from steelyard.recording.recording import Recording
 
@@ -49,12 +51,13 @@ class CsvSource:
         RecordingError: It is empty or no text, or has no header.
     """
 
-    epoch = 0
+    mark: OwnMark | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._name = path.name
         self._has_rows = True
+        self._end = LastBytes()
         self.row_estimate = 0
         self._block_bytes = _BLOCK_BYTES
         self._dialect = self._look()
@@ -75,7 +78,7 @@ class CsvSource:
             given = rows.seen
             rows.seen = 0
             yield from self._careful_blocks(names, time_type, rows, given)
-        self.notes += rows.notes()
+        self.notes += rows.notes(ended=self._end.is_end_of_line)
 
     def _careful_blocks(
         self, names: Sequence[str], time_type: pa.DataType, rows: RowJudge, given: int
@@ -89,7 +92,7 @@ class CsvSource:
                 row = first + rows.skipped + self._dialect.rows_before + 1
                 known = min(max(0, given - first), len(batch))
                 following = next(batches, None)
-                rows.may_be_cut = following is None and not ends_with_a_line(self._path)
+                rows.may_be_cut = following is None and not self._end.is_end_of_line
                 yield self._convert(names, time_type, rows.drop_empty(batch.slice(known)), row + known, rows)
                 batch = following
         except pa.ArrowInvalid as error:
@@ -196,20 +199,28 @@ class CsvSource:
         names: list[str] = []
         unusable: dict[str, str] = {}
         units: dict[str, str] = {}
+        stated: dict[str, str] = {}
+        bare: dict[str, str] = {}
         for number, name in enumerate(self._dialect.names):
             cells = self._sample(number)
             if not name:
                 continue
             if not cells or any(is_number(cell, self._dialect.decimal) for cell in cells):
                 names.append(name)
-                unit = unit_of_word(self._dialect.units[number]) if self._dialect.units else None
+                word = self._dialect.units[number] if self._dialect.units else ""
+                unit = unit_of_word(word)
                 units |= {name: unit} if unit is not None else {}
+                split = split_unit(name)
+                if split is not None and split[0] not in self._dialect.names:
+                    bare[name], stated[name] = split
+                elif (known := known_unit(word, name)) is not None:
+                    stated[name] = known
             elif all(is_date(cell) for cell in cells):
                 names.append(name)
                 units[name] = "ns"
             else:
                 unusable[name] = f"holds text, such as {show_name(cells[0])}; only numbers can be read"
-        return Contents(self._name, tuple(names), {}, unusable, units)
+        return Contents(self._name, tuple(names), {}, unusable, units, stated, bare)
 
     def _time_type(self, time: str) -> pa.DataType:
         cells = self._sample(self._dialect.names.index(time))
@@ -221,8 +232,9 @@ class CsvSource:
         return [row[number] for row in self._dialect.sample if not is_missing(row[number])]
 
     def _open(self, encoding: str, *, careful: bool = False) -> Any:
+        self._end = LastBytes()
         try:
-            return open_text(self._path, encoding, careful=careful)
+            return open_text(self._path, encoding, self._end, careful=careful)
         except OSError as error:
             raise RecordingError(
                 f"{self._name} cannot be read ({error.strerror or reason(error)}); check its permissions"

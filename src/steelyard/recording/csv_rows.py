@@ -68,8 +68,11 @@ class RowJudge:
             f"the header has {row.expected_columns}: {show_name(row.text)}; correct the row"
         )
 
-    def notes(self) -> list[str]:
+    def notes(self, *, ended: bool) -> list[str]:
         """Gives what was noticed, when all rows have been read.
+
+        Args:
+            ended: Whether the last line has an end.
 
         Raises:
             RecordingError: A row has the wrong number of fields, and is not a last one that was cut.
@@ -82,6 +85,8 @@ class RowJudge:
                 raise self.error("")
         if row is not None or self.last_is_cut:
             notes.append("its last line is cut and was dropped")
+        elif not ended:
+            notes.append("the file does not end with a line break: its last row may be cut off")
         if self._empty:
             notes.append(f"{count(self._empty, 'empty row was', 'empty rows were')} dropped")
         return notes

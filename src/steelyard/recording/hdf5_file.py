@@ -10,7 +10,9 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
+from steelyard.recording.column_plan import OwnMark, heed_mark
 from steelyard.recording.extras import missing_package
+from steelyard.recording.recording import MAPPED_MARK
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:
@@ -59,11 +61,10 @@ class Hdf5Source:
             key: StoredArray(dataset.shape, dataset.dtype, _matlab_class(dataset) is not None)
             for key, dataset in self._datasets.items()
         }
-        self._table = lay_out(arrays, recording_map, self._name, unusable)
-        self.epoch = 0
-        if _MARK in self._file.attrs:
+        self.mark = self._read_mark() if _MARK in self._file.attrs else None
+        self._table = lay_out(arrays, heed_mark(recording_map, self.mark), self._name, unusable)
+        if self.mark is not None:
             self._table = self._name_columns(self._table)
-            self.epoch = self._read_epoch()
         self.contents = self._table.contents
         self.row_estimate = self._table.row_count
 
@@ -103,15 +104,20 @@ class Hdf5Source:
         except (*_DAMAGE, AttributeError) as error:
             raise _damaged(self._name, error) from error
         layout = table.layouts.get(_VALUES)
-        if layout is None or layout.channel_count != len(names) or len(set(names) | {_TIME}) != len(names) + 1:
-            raise RecordingError(f"{self._name}: its names and its values do not fit; write the file again")
+        if (
+            layout is None
+            or _TIME not in table.layouts
+            or layout.channel_count != len(names)
+            or len(set(names) | {_TIME}) != len(names) + 1
+        ):
+            raise RecordingError(f"{self._name}: its time, names and values do not fit; write the file again")
         places = {_TIME: (_TIME, 0)} | {name: (_VALUES, number) for number, name in enumerate(names)}
         contents = replace(table.contents, names=tuple(places), arrays={_TIME: 1}, unusable={})
         return replace(table, contents=contents, places=places)
 
-    def _read_epoch(self) -> int:
+    def _read_mark(self) -> OwnMark:
         try:
-            return int(self._file.attrs[_EPOCH])
+            return OwnMark(int(self._file.attrs[_EPOCH]), bool(self._file.attrs.get(MAPPED_MARK, False)))
         except _DAMAGE as error:
             raise _damaged(self._name, error) from error
 
@@ -138,8 +144,9 @@ class _DatasetReader:
 
 
 def write_hdf5(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as HDF5: "time", "values" (rows, columns), their names in "columns", and the epoch.
+    """Writes a recording as HDF5: "time", "values" (rows, columns), and their names in "columns".
 
+    The epoch, and whether it was mapped, are attributes of the file.
     Names of columns may hold a slash, which HDF5 would take for a folder: they are data, not names of datasets.
 
     Args:
@@ -157,6 +164,7 @@ def write_hdf5(recording: Recording, path: Path, version: str) -> None:
     with h5py.File(path, "w") as file:
         file.attrs[_MARK] = version
         file.attrs[_EPOCH] = recording.epoch
+        file.attrs[MAPPED_MARK] = recording.mapped
         file.create_dataset(_TIME, data=recording.time)
         file.create_dataset(_COLUMNS, data=list(recording.columns), dtype=h5py.string_dtype())
         values = file.create_dataset(_VALUES, (len(recording), width), dtype="<f8", chunks=chunk if width else None)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.extras import missing_package
-from steelyard.recording.scan_log import ScanLog
+from steelyard.recording.scan_log import ScanLog, complaint
 from steelyard.recording.topic_recording import build_recording, open_collector
-from steelyard.recording.topic_writing import encode_messages, plan_topics
+from steelyard.recording.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
 from steelyard.recording.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ MAGIC = b"\x89MCAP0\r\n"
 
 _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
-_SCHEMA, _CHANNEL, _MESSAGE_RECORD, _CHUNK, _DATA_END = 0x03, 0x04, 0x05, 0x06, 0x0F
+_SCHEMA, _CHANNEL, _MESSAGE_RECORD, _CHUNK, _METADATA, _DATA_END = 0x03, 0x04, 0x05, 0x06, 0x0C, 0x0F
+_MOST_MARK_BYTES = 10_000
 _COMPRESSIONS = {"": "none", "zstd": "zstd", "lz4": "lz4"}
 
 
@@ -61,10 +62,13 @@ def scan_mcap(path: Path, collector: MessageCollector) -> None:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise RecordingError(f"{collector.name} is no MCAP file: it does not begin as one")
-            notes = _Scan(file, collector).run()
+            scan = _Scan(file, collector)
+            notes = scan.run()
     except OSError as error:
         raise RecordingError(f"{collector.name} cannot be read ({error.strerror})") from error
     # A bag may consist of several files.
+    collector.written = scan.mark is not None
+    collector.mapped = scan.mark is not None and scan.mark.get(MAPPED) == "true"
     collector.notes += notes if path.name == collector.name else [f"{path.name!r}: {note}" for note in notes]
 
 
@@ -77,6 +81,7 @@ class _Scan:
         self._types: dict[int, str] = {}
         self._readers: dict[int, TopicReader | None] = {}
         self._log = ScanLog()
+        self.mark: dict[str, str] | None = None
 
     def run(self) -> list[str]:
         """Reads it all, and gives what was noticed."""
@@ -92,7 +97,9 @@ class _Scan:
             if length > size - place:
                 break
             place += length
-            if kind in {_SCHEMA, _CHANNEL, _MESSAGE_RECORD, _CHUNK}:
+            if kind in {_SCHEMA, _CHANNEL, _MESSAGE_RECORD, _CHUNK} or (
+                kind == _METADATA and length <= _MOST_MARK_BYTES
+            ):
                 if length > MOST_CHUNK_BYTES:
                     self._log.note_damage(f"a record of {length} bytes is too large")
                     self._file.seek(place)
@@ -106,10 +113,20 @@ class _Scan:
         try:
             if kind == _CHUNK:
                 self._read_chunk(contents)
+            elif kind == _METADATA:
+                self._read_mark(contents)
             else:
                 self._read_small_record(kind, contents, 0, len(contents))
         except _record_errors() as error:
-            self._log.note_damage(str(error) or "a record ends too early")
+            self._log.note_damage(complaint(error) if str(error) else "a record ends too early")
+
+    def _read_mark(self, contents: bytes) -> None:
+        from mcap.data_stream import ReadDataStream  # noqa: PLC0415 (an extra)
+        from mcap.records import Metadata  # noqa: PLC0415
+
+        record = Metadata.read(ReadDataStream(BytesIO(contents)))
+        if record.name == MARK:
+            self.mark = record.metadata
 
     def _read_chunk(self, contents: bytes) -> None:
         from mcap.data_stream import ReadDataStream  # noqa: PLC0415 (an extra)
@@ -185,6 +202,7 @@ def write_mcap(recording: Recording, path: Path) -> None:
         with path.open("wb") as file:
             writer: Any = Writer(file)
             writer.start(profile="ros2", library="steelyard")
+            writer.add_metadata(MARK, describe(recording))
             schemas: dict[str, int] = {}
             channels = []
             for topic in topics:

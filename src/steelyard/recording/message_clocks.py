@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import in_words
+from steelyard.model.names import did_you_mean, in_words
+from steelyard.model.recording_map import CLOCKS
 from steelyard.recording.clocks import EPOCH, clean_clock
+from steelyard.recording.ros_messages import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.model.parameters import FloatArray
     from steelyard.recording.clocks import BoolArray
     from steelyard.recording.message_streams import MessageStream
     from steelyard.recording.ros_messages import IntArray
 
-MESSAGE, RECEIVE = "message", "receive"
+MESSAGE, RECEIVE = CLOCKS
 
-_SECOND = 1_000_000_000
+_RESTART = 1.0
+_START_PERIODS = 10
 _NOTEWORTHY = 0.1
 _OTHER_CLOCK = 0.05
 _DRIFT = 0.02
@@ -39,36 +43,87 @@ class StreamClock:
     keep: BoolArray | None
 
 
-def read_stream_clock(name: str, stream: MessageStream, clock: str, origin: int) -> tuple[StreamClock, list[str]]:
-    """Gives when the rows of a stream are, and what was wrong with its clock.
+def choose_clock(name: str, asked: str | None, usual: str | None) -> str:
+    """Gives the clock to read a bag by: what is asked for, else what the setup says, else the messages' own.
+
+    Raises:
+        RecordingError: There is no such clock.
+    """
+    clock = asked or usual or MESSAGE
+    if clock not in CLOCKS:
+        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, CLOCKS)}")
+    return clock
+
+
+def read_topic_clock(
+    name: str, streams: Sequence[MessageStream], clock: str, origin: int
+) -> tuple[list[StreamClock], list[str]]:
+    """Gives when the rows of each stream of one topic are, and what was wrong with their clock.
+
+    The streams are looked at together, in the order of receipt: a clock that starts again while the joints come in
+    another order is seen in neither of them alone.
 
     Args:
         name: What is being read, for messages.
-        stream: The stream.
+        streams: The streams of one topic.
         clock: "message" or "receive".
         origin: The second that messages count from.
 
     Raises:
         RecordingError: The clock jumps back, or often runs backwards.
     """
+    topic = streams[0].topic
+    received = [stream.received for stream in streams]
+    keeps: list[BoolArray | None] = [None] * len(streams)
     notes: list[str] = []
-    time, keep = stream.received, None
+    times = list(received)
     if clock == MESSAGE:
-        if not stream.stamps.any():
-            notes.append(f"the messages of {stream.topic!r} carry no time; the time of their receipt is used")
-        else:
-            time = stream.stamps
-            keep = _drop_unstamped(stream, notes)
+        stamps = [stream.stamps for stream in streams]
+        stamped = _find_stamped(stamps)
+        times = [own if yes else theirs for own, theirs, yes in zip(stamps, received, stamped, strict=True)]
+        if not all(stamped):
+            whose = "some messages" if any(stamped) else "the messages"
+            notes.append(f"{whose} of {topic!r} carry no time; the time of their receipt is used")
+        numbers = [number for number, yes in enumerate(stamped) if yes]
+        if numbers:
+            order = np.argsort(np.concatenate([received[number] for number in numbers]), kind="stable")
+            together = np.concatenate([stamps[number] for number in numbers])[order]
+            unstamped = _find_unstamped(together)
+            _refuse_restart(f"{name}, topic {topic!r}", seconds_since(together[~unstamped], origin))
+            if unstamped.any():
+                count = int(np.count_nonzero(unstamped))
+                notes.append(f"{count} of {len(unstamped)} messages of {topic!r} carry no time and were dropped")
+                parts = _split_back(~unstamped, order, [len(stamps[number]) for number in numbers])
+                for number, part in zip(numbers, parts, strict=True):
+                    keeps[number] = part
+    clocks = []
+    for time, keep in zip(times, keeps, strict=True):
+        each, more = _increase(name, topic, time, keep, origin)
+        clocks.append(each)
+        notes += more
+    return clocks, notes
+
+
+def _split_back(flags: BoolArray, order: IntArray, lengths: Sequence[int]) -> list[BoolArray]:
+    """Gives flags of messages that were put in order to the streams, of these lengths, that they came from."""
+    unsorted = np.empty_like(flags)
+    unsorted[order] = flags
+    return np.split(unsorted, np.cumsum(lengths)[:-1])
+
+
+def _increase(
+    name: str, topic: str, time: IntArray, keep: BoolArray | None, origin: int
+) -> tuple[StreamClock, list[str]]:
+    """Gives the clock of a stream without the rows at which time does not increase."""
     kept = time if keep is None else time[keep]
     try:
-        increasing, more = clean_clock(seconds_since(kept, origin), f"{name}, topic {stream.topic!r}")
+        increasing, notes = clean_clock(seconds_since(kept, origin), f"{name}, topic {topic!r}")
     except RecordingError as error:
         if RECEIVE in str(error):
             raise
         raise RecordingError(
             f'{error}, or read the bag by the time of receipt (clock = "{RECEIVE}")', column="time"
         ) from error
-    notes += [f"{stream.topic!r}: {note}" for note in more]
     if increasing is not None:
         kept = kept[increasing]
         if keep is None:
@@ -76,17 +131,58 @@ def read_stream_clock(name: str, stream: MessageStream, clock: str, origin: int)
         else:
             keep = keep.copy()
             keep[np.flatnonzero(keep)[~increasing]] = False
-    return StreamClock(kept, keep), notes
+    return StreamClock(kept, keep), [f"{topic!r}: {note}" for note in notes]
 
 
-def _drop_unstamped(stream: MessageStream, notes: list[str]) -> BoolArray | None:
-    """Gives which rows carry a time, where some do not; a clock that starts at zero does."""
-    unstamped: BoolArray = stream.stamps == 0
-    if not unstamped.any() or np.median(stream.stamps[~unstamped]) < EPOCH * _SECOND:
-        return None
-    count = int(np.count_nonzero(unstamped))
-    notes.append(f"{count} of {len(unstamped)} messages of {stream.topic!r} carry no time and were dropped")
-    return ~unstamped
+def _find_stamped(stamps: Sequence[IntArray]) -> list[bool]:
+    """Says which streams of a topic are to be read by the times that they carry.
+
+    Times of receipt can stand beside times since 1970, but not beside those of a simulation.
+    """
+    stamped = [bool(each.any()) for each in stamps]
+    if any(stamped) and not all(stamped):
+        known = np.concatenate([each[each != 0] for each in stamps])
+        if np.median(known) < EPOCH * SECOND:
+            return [True] * len(stamps)
+    return stamped
+
+
+def _find_unstamped(stamps: IntArray) -> BoolArray:
+    """Says which messages carry no time, though others do; a clock may start at zero, or start again there."""
+    zero: BoolArray = stamps == 0
+    if not zero.any() or zero.all():
+        return np.zeros(len(stamps), dtype=np.bool_)
+    known = stamps[~zero]
+    if np.median(known) >= EPOCH * SECOND:
+        return zero
+    leading = int(np.argmax(~zero))
+    period = float(np.median(np.diff(known))) if len(known) > 1 else 0.0
+    # Zeros among later times are none; where the clock goes on from zero it was started again.
+    place = np.cumsum(~zero)[zero]
+    before, after = np.concatenate([known[:1], known])[place], np.concatenate([known, known[-1:]])[place]
+    unstamped = zero.copy()
+    unstamped[zero] = after >= before
+    unstamped[:leading] = known[0] > max(_RESTART * SECOND, _START_PERIODS * period)
+    return unstamped
+
+
+def _refuse_restart(where: str, time: FloatArray) -> None:
+    """Complains about a clock that jumps back.
+
+    Args:
+        where: File and topic.
+        time: Seconds in the order of receipt, shape (n,).
+    """
+    steps = np.diff(time)
+    back = np.flatnonzero(steps <= -_RESTART)
+    if len(back) == 0:
+        return
+    more = f", and {len(back) - 1} times more" if len(back) > 1 else ""
+    raise RecordingError(
+        f"{where}: the clock jumps back by {-steps[back[0]]:.3f} s after {time[back[0]]:.3f} s (message {back[0]})"
+        f'{more}; cut the recording there, or read the bag by the time of receipt (clock = "{RECEIVE}")',
+        column="time",
+    )
 
 
 def first_second(streams: Sequence[MessageStream], clock: str) -> int:
@@ -102,13 +198,13 @@ def first_second(streams: Sequence[MessageStream], clock: str) -> int:
 
 def epoch_of(time: int) -> int:
     """Gives the whole second of a time in ns, where it counts from 1970, else zero."""
-    second = time // _SECOND
+    second = time // SECOND
     return second if abs(second) > EPOCH else 0
 
 
 def seconds_since(time: IntArray, epoch: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Gives seconds since a whole second; no nanosecond is lost before they become floats."""
-    return (time - epoch * _SECOND).astype(np.float64) / _SECOND
+    return (time - epoch * SECOND).astype(np.float64) / SECOND
 
 
 def compare_clocks(streams: Sequence[MessageStream], master: MessageStream, clock: str) -> list[str]:
@@ -150,7 +246,7 @@ def _offset(stream: MessageStream) -> tuple[float, float, float]:
     The spread is that of the middle nine tenths, about the drift.
     """
     stamped = stream.stamps != 0
-    offsets = (stream.received[stamped] - stream.stamps[stamped]).astype(np.float64) / _SECOND
+    offsets = (stream.received[stamped] - stream.stamps[stamped]).astype(np.float64) / SECOND
     tenth = max(1, len(offsets) // 10)
     drift = float(np.median(offsets[-tenth:]) - np.median(offsets[:tenth]))
     rest = offsets - np.linspace(0.0, drift, len(offsets))

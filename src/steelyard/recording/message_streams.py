@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.columns import LazyColumns, Spool, select_columns
-from steelyard.recording.ros_messages import ENCODINGS, Decoder, columns_of, kind_of
+from steelyard.recording.ros_messages import ENCODINGS, SECOND, Decoder, columns_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +160,7 @@ class TopicReader:
         received = np.array(self._received, dtype=np.int64)
         for number, reason in broken.items():
             self.drop(
-                reason if self._broken else f"the first received at {self._received[number] / 1e9:.3f} s: {reason}"
+                reason if self._broken else f"the first received at {self._received[number] / SECOND:.3f} s: {reason}"
             )
         self.message_count += len(self._messages) - len(broken)
         self._messages, self._received, self._waiting = [], [], 0
@@ -208,6 +208,11 @@ class TopicReader:
         return growing
 
 
+def with_slash(topic: str) -> str:
+    """Gives a topic as ROS spells it in full: bags may have it without the slash in front."""
+    return topic if topic.startswith("/") else f"/{topic}"
+
+
 def _sort_rows(columns: Mapping[str, FloatArray], order: IntArray) -> Mapping[str, FloatArray]:
     if isinstance(columns, LazyColumns):
         return _SortedRows(columns, order)
@@ -238,18 +243,26 @@ class MessageCollector:
     Args:
         name: What is being read, for messages.
         ignored: Topics that need not be looked at.
+
+    Attributes:
+        types: Types of the messages, by topic.
+        notes: What was noticed.
+        written: Whether Steelyard wrote the bag: its topics are then called after the sensors.
+        mapped: Whether it did so after a setup's map was applied.
     """
 
     def __init__(self, name: str, ignored: tuple[str, ...] = ()) -> None:
         self.name = name
         self.types: dict[str, str] = {}
         self.notes: list[str] = []
+        self.written = False
+        self.mapped = False
         self._ignored = frozenset(ignored)
         self._readers: dict[tuple[str, Kind, Encoding], TopicReader] = {}
 
     def open_topic(self, topic: str, type_name: str, encoding: str) -> TopicReader | None:
         """Gives what takes the messages of a topic, or None where they need not be read."""
-        topic = topic if topic.startswith("/") else f"/{topic}"
+        topic = with_slash(topic)
         self.types.setdefault(topic, type_name)
         kind = kind_of(type_name)
         if kind is None or topic in self._ignored:

@@ -19,6 +19,8 @@ from numpy.lib import format as npy
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
+from steelyard.recording.column_plan import OwnMark, heed_mark
+from steelyard.recording.recording import MAPPED_MARK
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:
@@ -77,10 +79,10 @@ class NpzSource:
             for key, member in self._members.items()
             if key not in arrays and member.shape
         }
-        self._table = lay_out(arrays, recording_map, self._name, unusable)
+        self.mark = self._read_mark()
+        self._table = lay_out(arrays, heed_mark(recording_map, self.mark), self._name, unusable)
         self.contents = self._table.contents
         self.row_estimate = self._table.row_count
-        self.epoch = self._read_epoch()
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
         """Gives the rows piece by piece; see `TableSource`."""
@@ -112,13 +114,19 @@ class NpzSource:
                 ) from error
         return members
 
-    def _read_epoch(self) -> int:
-        """Gives the epoch of a file that Steelyard wrote."""
-        member = self._members.get(_EPOCH)
-        if _MARK not in self._members or member is None or member.shape or member.dtype != np.dtype("<i8"):
+    def _read_mark(self) -> OwnMark | None:
+        """Gives what a file that Steelyard wrote says of itself."""
+        if _MARK not in self._members:
+            return None
+        return OwnMark(self._read_number(_EPOCH, "<i8"), bool(self._read_number(MAPPED_MARK, "|b1")))
+
+    def _read_number(self, key: str, kind: str) -> int:
+        """Gives a single number, or zero where there is none of this kind."""
+        member = self._members.get(key)
+        if member is None or member.shape or member.dtype != np.dtype(kind):
             return 0
-        stream = _MemberStream(self._zip, member, f"{self._name}: the array {_EPOCH!r}")
-        return int(np.frombuffer(stream.read(8), dtype="<i8")[0])
+        stream = _MemberStream(self._zip, member, f"{self._name}: the array {key!r}")
+        return int(np.frombuffer(stream.read(member.dtype.itemsize), dtype=kind)[0])
 
 
 @dataclass(frozen=True)
@@ -225,7 +233,7 @@ class _ChannelsInPieces:
 
 
 def write_npz(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as NPZ: "time", each column under its name, and the epoch.
+    """Writes a recording as NPZ: "time", each column under its name, the epoch, and whether it was mapped.
 
     Args:
         recording: What to write.
@@ -237,11 +245,12 @@ def write_npz(recording: Recording, path: Path, version: str) -> None:
         OSError: The file cannot be written.
     """
     for name in recording.columns:
-        if name in {_MARK, _EPOCH}:
+        if name in {_MARK, _EPOCH, MAPPED_MARK}:
             raise RecordingError(f"the column {name!r} cannot be named in an NPZ file; write .parquet", column=name)
     with zipfile.ZipFile(path, "w") as archive:
         _write_array(archive, _MARK, np.array(version))
         _write_array(archive, _EPOCH, np.array(recording.epoch, dtype="<i8"))
+        _write_array(archive, MAPPED_MARK, np.array(recording.mapped, dtype=np.bool_))
         _write_array(archive, "time", recording.time)
         for name in recording.columns:
             _write_array(archive, name, recording.values[name])

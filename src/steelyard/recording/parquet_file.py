@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording import columns as limits
-from steelyard.recording.column_plan import Contents, plan_columns
+from steelyard.recording.column_plan import Contents, OwnMark, heed_mark, plan_columns
 from steelyard.recording.columns import LazyColumns, MappedColumns
+from steelyard.recording.recording import MAPPED_MARK
 from steelyard.recording.tables import block_rows, fill_rows, finish_recording, join_stamps, read_table
 from steelyard.recording.wording import reason, show_name
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _MARK = b"steelyard"
 _EPOCH = b"epoch"
+_MAPPED = MAPPED_MARK.encode()
+_TRUTH = (b"false", b"true")
 _CHUNKS_IN_PIECE = 4
 
 # What pyarrow raises where a file is damaged, or is stored in a way that it cannot read.
@@ -41,7 +44,7 @@ def read_parquet(path: Path, recording_map: RecordingMap, joints: Sequence[str] 
         RecordingError: The file cannot be used; the message says why.
     """
     source = ParquetSource(path)
-    plan = plan_columns(source.contents, recording_map, joints)
+    plan = plan_columns(source.contents, heed_mark(recording_map, source.mark), joints)
     if 8 * source.row_estimate * len(plan.columns) <= limits.MEMORY or not source.has_small_pieces(len(plan.columns)):
         return read_table(source, recording_map, joints)
     nanoseconds = [] if plan.time.nanoseconds is None else [plan.time.nanoseconds]
@@ -75,7 +78,7 @@ class ParquetSource:
             ) from error
         self.row_estimate = int(self._file.metadata.num_rows)
         self.contents = _sort_columns(schema, self._name)
-        self.epoch = _read_epoch(schema.metadata or {})
+        self.mark = _read_mark(schema.metadata or {})
         # Readers of several threads may share the file.
         self._lock = threading.Lock()
 
@@ -153,7 +156,9 @@ class ParquetColumns(LazyColumns):
 
 
 def write_parquet(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as Parquet: "time" first, nothing where nothing was measured, the epoch among the metadata.
+    """Writes a recording as Parquet: "time" first, nothing where nothing was measured.
+
+    The epoch, and whether it was mapped, are among the metadata.
 
     Args:
         recording: What to write.
@@ -165,7 +170,7 @@ def write_parquet(recording: Recording, path: Path, version: str) -> None:
     """
     schema = pa.schema(
         [(name, pa.float64()) for name in ("time", *recording.columns)],
-        metadata={_MARK: version.encode(), _EPOCH: str(recording.epoch).encode()},
+        metadata={_MARK: version.encode(), _EPOCH: str(recording.epoch).encode(), _MAPPED: _TRUTH[recording.mapped]},
     )
     # Readings differ in their last bits from row to row: there are no words to make a dictionary of.
     with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
@@ -194,13 +199,17 @@ def _sort_columns(schema: pa.Schema, name: str) -> Contents:
     return Contents(name, tuple(names), {}, unusable, units)
 
 
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+# A column in which nothing was ever measured has no type.
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
-def _read_epoch(metadata: dict[bytes, bytes]) -> int:
-    """Gives the epoch of a file that Steelyard wrote."""
+def _read_mark(metadata: dict[bytes, bytes]) -> OwnMark | None:
+    """Gives what a file that Steelyard wrote says of itself."""
+    if _MARK not in metadata:
+        return None
     text = metadata.get(_EPOCH, b"").decode("ascii", errors="replace")
-    return int(text) if _MARK in metadata and text.removeprefix("-").isdecimal() and len(text) < 16 else 0
+    epoch = int(text) if text.removeprefix("-").isdecimal() and len(text) < 16 else 0
+    return OwnMark(epoch, metadata.get(_MAPPED) == _TRUTH[True])
 
 
 def _as_stamps(column: pa.Array) -> Any:

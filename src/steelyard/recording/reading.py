@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from steelyard.exceptions import RecordingError, RecordingWarning
 from steelyard.model.names import did_you_mean
 from steelyard.model.packages import as_path
-from steelyard.model.recording_map import RecordingMap
+from steelyard.model.recording_map import CLOCKS, RecordingMap
 from steelyard.model.setup import Setup
+from steelyard.recording.recording import sensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ _FIRST_BYTES = {
 }
 
 _MESSAGES = ("mcap", "ros1", "ros2")
-_CLOCKS = (None, "message", "receive")
+_MAPPED_BEFORE = "its columns were mapped already when it was written; the setup's map was not applied again"
 
 
 def read_recording(
@@ -53,13 +54,14 @@ def read_recording(
     """Reads a recording: CSV, Parquet, NPZ, HDF5 (also MATLAB's .mat of version 7.3), MCAP, or a ROS 1 or 2 bag.
 
     Columns get Steelyard's names by the setup's ``[recording]``, and the delays of sensors that the setup states are
-    taken out. What is larger than memory stays on disk. Each thing noticed is a note of the recording, and a
-    `RecordingWarning`.
+    taken out; the recording is `mapped` then. A file that Steelyard wrote of such a recording says so, and is read as
+    it is; CSV files cannot say it: read those with ``mapped=False``. What is larger than memory stays on
+    disk. Each thing noticed is a note of the recording, and a `RecordingWarning`.
 
     Args:
         path: A file, or the folder of a ROS 2 bag.
         model: Whose setup says how recordings name things, and which sensors there are.
-        mapped: Whether the setup's map and delays are applied; not so for a file that Steelyard wrote after that.
+        mapped: Whether the setup's map and delays are applied.
         clock: Of a bag: the time that messages carry ("message"), or that of their receipt ("receive"); by default the
             setup says.
 
@@ -67,7 +69,7 @@ def read_recording(
         RecordingError: The file cannot be read, or is not as the setup says; the message says what to do.
     """
     place = as_path(path)
-    if clock not in _CLOCKS:
+    if clock is not None and clock not in CLOCKS:
         raise RecordingError(f"the clock is {clock!r}; give 'message' or 'receive'")
     setup = model.setup if model is not None else Setup()
     if not mapped:
@@ -78,7 +80,7 @@ def read_recording(
     else:
         recording = _read_columns(place, kind, setup.recording, model.joints if model is not None else ())
     if mapped:
-        recording = recording.without_delays(_delays(setup, recording))
+        recording = _take_delays_out(recording, setup)
     for note in recording.notes:
         warnings.warn(f"{recording.name}: {note}", RecordingWarning, stacklevel=2)
     return recording
@@ -159,14 +161,20 @@ def _read_messages(path: Path, kind: str, setup: Setup, clock: str | None) -> Re
         from steelyard.recording.bag_file import read_ros2  # noqa: PLC0415
 
         recording = read_ros2(path, setup, clock)
-    return apply_map(recording, setup.recording)
+    return recording if recording.mapped else apply_map(recording, setup.recording)
+
+
+def _take_delays_out(recording: Recording, setup: Setup) -> Recording:
+    """Gives the recording without the delays of its sensors, and marked, where that, or the map, changed it."""
+    delays = _delays(setup, recording)
+    changed = setup.recording.changes_columns or bool(delays)
+    if recording.mapped:
+        return replace(recording, notes=(*recording.notes, _MAPPED_BEFORE)) if changed else recording
+    return replace(recording.without_delays(delays), mapped=changed)
 
 
 def _delays(setup: Setup, recording: Recording) -> dict[str, float]:
     """Gives the delays of the sensors that the recording has."""
     delays = {imu.name: imu.delay for imu in setup.imus} | {each.name: each.delay for each in setup.wrench_sensors}
-    return {
-        sensor: delay
-        for sensor, delay in delays.items()
-        if delay != 0.0 and any(name.startswith(f"{sensor}.") for name in recording.columns)
-    }
+    there = {sensor_of(name) for name in recording.columns}
+    return {sensor: delay for sensor, delay in delays.items() if delay != 0.0 and sensor in there}

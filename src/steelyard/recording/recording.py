@@ -13,6 +13,7 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, in_words
+from steelyard.recording.column_names import BASE, BASE_AXES, parse_column
 from steelyard.recording.columns import (
     CHUNK_BYTES,
     JoinedColumns,
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
+MAPPED_MARK = "steelyard_mapped"
+"""Key under which a file of Steelyard's says whether the recording in it was `mapped`."""
+
+_MOST_ROWS = 100_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Recording:
@@ -43,6 +49,7 @@ class Recording:
         name: Where it came from.
         epoch: The whole second since 1970 that `time` counts from; zero where the clock is another.
         notes: What was noticed while it was read, a sentence each.
+        mapped: Whether the setup's map and delays were applied when it was read.
     """
 
     time: FloatArray
@@ -50,6 +57,7 @@ class Recording:
     name: str = "recording"
     epoch: int = 0
     notes: tuple[str, ...] = ()
+    mapped: bool = False
 
     def __post_init__(self) -> None:
         time = _frozen("time", self.time)
@@ -64,14 +72,17 @@ class Recording:
             )
         object.__setattr__(self, "time", time)
         object.__setattr__(self, "notes", tuple(self.notes))
+        if not isinstance(self.values, Mapping):
+            raise RecordingError(f"{self.name}: the values must be columns by name, not {type(self.values).__name__}")
+        for name in self.values:
+            if not isinstance(name, str):
+                raise RecordingError(f"{self.name}: a column is called {name!r}; names must be text")
         if isinstance(self.values, LazyColumns):
             if self.values.row_count != len(time):
                 raise RecordingError(
                     f"{self.name}: the columns have {self.values.row_count} rows, time has {len(time)}", column="time"
                 )
             return
-        if not isinstance(self.values, Mapping):
-            raise RecordingError(f"{self.name}: the values must be columns by name, not {type(self.values).__name__}")
         columns = {}
         for name, column in self.values.items():
             columns[name] = _frozen(name, column)
@@ -174,21 +185,19 @@ class Recording:
         on the rows by straight lines. Rows at the ends or next to gaps, for which there is no reading, are left empty.
 
         Args:
-            delays: Seconds by which readings come late, by sensor (``"left_foot"``): the start of its columns' names.
+            delays: Seconds by which readings come late, by sensor (``"left_foot"``).
 
         Raises:
             RecordingError: A sensor has no columns.
         """
         moved: list[Stream] = []
-        taken: set[str] = set()
         for sensor, delay in delays.items():
-            names = [name for name in self.columns if name.startswith(f"{sensor}.") and name not in taken]
+            names = [name for name in self.columns if sensor_of(name) == sensor]
             if not names:
-                known = dict.fromkeys(name.partition(".")[0] for name in self.columns)
+                known = filter(None, map(sensor_of, self.columns))
                 raise RecordingError(f"{self.name} has no columns of {sensor!r}{did_you_mean(sensor, known)}")
             if not np.isfinite(delay):
                 raise RecordingError(f"{self.name}: the delay of {sensor!r} is {delay!r}; give seconds")
-            taken.update(names)
             if delay != 0.0:
                 moved.append(Stream(sensor, self.time - delay, SelectedColumns(self.values, names, len(self))))
         if not moved:
@@ -207,11 +216,16 @@ class Recording:
             rate: Rows a second; by default the usual one of the recording.
 
         Raises:
-            RecordingError: The rate is not positive, or there are too few rows.
+            RecordingError: The rate is not positive, or there would be more than 100 million rows.
         """
         chosen = rate if rate is not None else 1.0 / usual_period(self.time)
         if not (np.isfinite(chosen) and chosen > 0.0):
             raise RecordingError(f"{self.name} cannot be resampled at {chosen!r} rows a second; give a positive rate")
+        if self.duration * chosen > _MOST_ROWS:
+            raise RecordingError(
+                f"{self.name}: {self.duration:g} s at {chosen:g} rows a second are more than {_MOST_ROWS} rows; give a "
+                "smaller rate, or cut it with between()"
+            )
         count = int(np.floor(self.duration * chosen * (1.0 + 1e-12) + 1e-6)) + 1
         time = self.time[0] + np.arange(count) / chosen
         return self._with_columns(time, ResampledColumns(time, [Stream(self.name, self.time, self.values)]))
@@ -262,13 +276,21 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
             by default the clocks count, as for a recording that was split into files.
 
     Raises:
-        RecordingError: There are none, or one begins before the last has ended.
+        RecordingError: There are none, one begins before the last has ended, or some count from 1970 and some do not.
     """
     if not recordings:
         raise RecordingError("there are no recordings to put together")
     if gap is not None and not (np.isfinite(gap) and gap > 0.0):
         raise RecordingError(f"the gap between recordings is {gap!r}; give seconds, more than none")
     first = recordings[0]
+    other = next((each for each in recordings if bool(each.epoch) != bool(first.epoch)), None)
+    if gap is None and other is not None:
+        since, not_since = (first, other) if first.epoch else (other, first)
+        raise RecordingError(
+            f"the clock of {since.name} counts from 1970, that of {not_since.name} does not; give gap= to set them one "
+            "after the other",
+            column="time",
+        )
     times: list[FloatArray] = []
     for recording in recordings:
         if gap is not None and times:
@@ -290,7 +312,16 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
         in_words([each.name for each in recordings]),
         first.epoch,
         tuple(dict.fromkeys(note for each in recordings for note in each.notes)),
+        any(each.mapped for each in recordings),
     )
+
+
+def sensor_of(column: str) -> str | None:
+    """Gives the sensor that a column belongs to; None for those of joints, and of the base's pose."""
+    parts = parse_column(column)
+    if parts is None or parts.is_of_joint or (parts.owner == BASE and parts.quantity in BASE_AXES):
+        return None
+    return parts.owner
 
 
 def _fresh(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
@@ -302,11 +333,25 @@ def _fresh(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, 
 
 
 def _frozen(name: str, values: Any) -> FloatArray:
+    """Gives numbers that nobody can change: a copy, except of what is frozen already, such as our own columns."""
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise RecordingError(f"the column {name!r} holds complex numbers; give real ones", column=name)
+        array = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise RecordingError(f"the column {name!r} is not an array of numbers", column=name) from error
-    if array.flags.writeable:
-        array = array.copy() if array is values else array
+    if not _is_frozen(array):
+        fresh = isinstance(values, list | tuple) or array.dtype != given.dtype
+        array = array if fresh else array.copy()
         array.setflags(write=False)
     return array
+
+
+def _is_frozen(array: Any) -> bool:
+    """Tells whether nobody can write to an array: neither through it, nor through what it is a view of."""
+    while type(array) is np.ndarray and not array.flags.writeable:
+        if array.base is None:
+            return bool(array.flags.owndata)
+        array = array.base
+    return False

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 GAP_PERIODS = 2.5
 """A silence longer than this many usual periods of a sensor is a gap: nothing is put between its ends."""
 
+_USUAL_SHARE = 0.95
 _SAME_INSTANT = 1e-6
-_MARGINS = (64, 512, 4096)
+_MARGIN = 64
 
 IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -39,14 +40,26 @@ class Stream:
     columns: Mapping[str, FloatArray]
 
     @cached_property
-    def period(self) -> float:
-        """Usual seconds from one reading to the next."""
-        return usual_period(self.time)
+    def silence(self) -> float:
+        """The longest silence (s) between two rows that is no gap."""
+        return tolerated_silence(self.time)
 
 
 def usual_period(time: FloatArray) -> float:
     """Gives the median step of a clock; infinite for fewer than two readings."""
     return float(np.median(np.diff(time))) if len(time) > 1 else np.inf
+
+
+def tolerated_silence(time: FloatArray) -> float:
+    """Gives the longest silence (s) that is no gap; infinite for fewer than two readings.
+
+    Readings that come in bursts have a tiny median step: what 95 of 100 steps stay below is then the usual silence.
+    """
+    if len(time) < 2:
+        return np.inf
+    steps = np.diff(time)
+    # A step that was really taken, not one between a usual step and a gap.
+    return GAP_PERIODS * max(float(np.median(steps)), float(np.quantile(steps, _USUAL_SHARE, method="lower")))
 
 
 class ResampledColumns(LazyColumns):
@@ -63,6 +76,7 @@ class ResampledColumns(LazyColumns):
         self._streams = tuple(streams)
         self._stream_of = {name: number for number, stream in enumerate(streams) for name in stream.columns}
         self._rows = [None if stream.time is time else _matching_rows(time, stream.time) for stream in streams]
+        self._silences: dict[tuple[str, ...], float] = {}
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
         """Gives some rows of some columns."""
@@ -74,8 +88,38 @@ class ResampledColumns(LazyColumns):
             elif wanted and rows is not None:
                 result |= _placed(rows, stream, wanted, start, stop)
             elif wanted:
-                result |= _interpolated(self._time[start:stop], stream, wanted)
+                result |= self._interpolated(self._time[start:stop], stream, wanted)
         return {name: result[name] for name in names}
+
+    def _interpolated(self, at: FloatArray, stream: Stream, names: list[str]) -> dict[str, FloatArray]:
+        """Gives some columns of a stream at other times; which times are asked for together does not matter."""
+        groups = dict.fromkeys(_quaternion_of(name, stream.columns) or (name,) for name in names)
+        wanted = tuple(dict.fromkeys(member for group in groups for member in group))
+        known, values = _read_around(stream, wanted, at, _MARGIN)
+        result: dict[str, FloatArray] = {}
+        for group in groups:
+            time, readings = known, [values[member] for member in group]
+            silence = stream.silence
+            if _falls_silent(at, stream, time, readings):
+                # Slower than the rows, or a gap: only the whole column can tell.
+                silence = self._silence_of(stream, group)
+                time, wider = _read_within(stream, group, at, silence)
+                readings = [wider[member] for member in group]
+            if len(group) == 1:
+                result[group[0]] = interpolate(at, time, readings[0], silence)
+            else:
+                result |= dict(zip(group, interpolate_quaternions(at, time, readings, silence), strict=True))
+        return result
+
+    def _silence_of(self, stream: Stream, group: tuple[str, ...]) -> float:
+        """Gives the longest silence of some columns that is no gap, by all their readings; looked at once."""
+        if group not in self._silences:
+            there = np.ones(len(stream.time), dtype=np.bool_)
+            for name in group:
+                there &= np.isfinite(read_rows(stream.columns, (name,), 0, len(stream.time))[name])
+            known = stream.time[there]
+            self._silences[group] = max(stream.silence, tolerated_silence(known)) if len(known) > 2 else stream.silence
+        return self._silences[group]
 
 
 def _placed(rows: IntArray, stream: Stream, names: list[str], start: int, stop: int) -> dict[str, FloatArray]:
@@ -90,59 +134,39 @@ def _placed(rows: IntArray, stream: Stream, names: list[str], start: int, stop: 
     return result
 
 
-def _interpolated(at: FloatArray, stream: Stream, names: list[str]) -> dict[str, FloatArray]:
-    groups = {name: _quaternion_of(name, stream.columns) for name in names}
-    wanted = dict.fromkeys(member for name in names for member in groups[name] or (name,))
-    known, values = _read_around(stream, tuple(wanted), at)
-    result: dict[str, FloatArray] = {}
-    for name in names:
-        group = groups[name]
-        if group is None:
-            result[name] = interpolate(at, known, values[name], stream.period)
-        elif name not in result:
-            turned = interpolate_quaternions(at, known, [values[member] for member in group], stream.period)
-            result |= dict(zip(group, turned, strict=True))
-    return {name: result[name] for name in names}
-
-
-def interpolate(at: FloatArray, time: FloatArray, values: FloatArray, period: float) -> FloatArray:
+def interpolate(at: FloatArray, time: FloatArray, values: FloatArray, silence: float) -> FloatArray:
     """Gives values at other times by straight lines between neighbouring readings, shape (len(at),).
 
-    Not a number outside of the readings and in gaps: where the next reading is more than `GAP_PERIODS` usual periods
-    after the last. A slower sensor's readings may have rows without one between them; their own usual period counts
-    then.
+    Not a number outside of the readings and in gaps.
 
     Args:
         at: Increasing times, s.
         time: Times of the readings, s.
         values: The readings; what is not finite is none.
-        period: Usual seconds from one row to the next.
+        silence: The longest silence (s) between two readings that is no gap.
     """
     there = np.isfinite(values)
     if not there.all():
         time, values = time[there], values[there]
-        period = max(period, usual_period(time)) if len(time) > 2 else period
     if len(time) == 0:
         return np.full(len(at), np.nan)
     result = np.interp(at, time, values, left=np.nan, right=np.nan)
     after = np.clip(np.searchsorted(time, at), 1, max(len(time) - 1, 1))
     if len(time) > 1:
         on_a_reading = (at == time[after]) | (at == time[after - 1])
-        result[(time[after] - time[after - 1] > GAP_PERIODS * period) & ~on_a_reading] = np.nan
+        result[(time[after] - time[after - 1] > silence) & ~on_a_reading] = np.nan
     return result
 
 
 def interpolate_quaternions(
-    at: FloatArray, time: FloatArray, components: Sequence[FloatArray], period: float
+    at: FloatArray, time: FloatArray, components: Sequence[FloatArray], silence: float
 ) -> list[FloatArray]:
     """Gives orientations at other times, four arrays of shape (len(at),); a quaternion and its opposite are one."""
     quaternions = np.stack(components, axis=1)
     there = np.flatnonzero(np.isfinite(quaternions).all(axis=1))
     known, quaternions = time[there], quaternions[there]
-    if len(known) > 2:
-        period = max(period, usual_period(known))
     if len(known) < 2:
-        return [interpolate(at, known, column, period) for column in quaternions.T]
+        return [interpolate(at, known, column, silence) for column in quaternions.T]
     before = np.clip(np.searchsorted(known, at, side="right") - 1, 0, len(known) - 2)
     first, second = quaternions[before], quaternions[before + 1]
     # The result has the sign of the reading before it: which rows are read together does not matter then.
@@ -150,7 +174,7 @@ def interpolate_quaternions(
     share = ((at - known[before]) / (known[before + 1] - known[before]))[:, None]
     turned = (1.0 - share) * first + share * np.where(opposite[:, None], -second, second)
     lengths = np.linalg.norm(turned, axis=1)
-    usable = np.isfinite(interpolate(at, known, known, period)) & (lengths > 0.0)
+    usable = np.isfinite(interpolate(at, known, known, silence)) & (lengths > 0.0)
     return list(np.where(usable[:, None], turned / np.where(usable, lengths, 1.0)[:, None], np.nan).T)
 
 
@@ -161,23 +185,33 @@ def _quaternion_of(name: str, columns: Mapping[str, FloatArray]) -> tuple[str, .
     return group if axis in "xyzw" and axis and all(member in columns for member in group) else None
 
 
-def _read_around(stream: Stream, names: Sequence[str], at: FloatArray) -> tuple[FloatArray, Mapping[str, FloatArray]]:
-    """Gives the rows of a stream that some times need, and more around them where a column is slower than the rows."""
-    values: Mapping[str, FloatArray] = {}
-    low = high = 0
+def _read_around(
+    stream: Stream, names: Sequence[str], at: FloatArray, margin: int
+) -> tuple[FloatArray, Mapping[str, FloatArray]]:
+    """Gives the rows of a stream around some times, and so many more on either side."""
     first, last = (int(row) for row in np.searchsorted(stream.time, [at[0], at[-1]])) if len(at) else (0, 0)
-    for margin in _MARGINS:
-        low, high = max(0, first - margin), min(len(stream.time), last + margin)
-        values = read_rows(stream.columns, names, low, high)
-        before = low == 0 or _all_known(values, slice(0, first - low))
-        if before and (high == len(stream.time) or _all_known(values, slice(last - low, None))):
-            break
-    return stream.time[low:high], values
+    low, high = max(0, first - margin), min(len(stream.time), last + margin)
+    return stream.time[low:high], read_rows(stream.columns, names, low, high)
 
 
-def _all_known(values: Mapping[str, FloatArray], rows: slice) -> bool:
-    """Says whether each column has a reading in some rows."""
-    return all(np.isfinite(column[rows]).any() for column in values.values())
+def _read_within(
+    stream: Stream, names: Sequence[str], at: FloatArray, silence: float
+) -> tuple[FloatArray, Mapping[str, FloatArray]]:
+    """Gives the rows of a stream that can matter to some times: all that are no farther away than a silence."""
+    low, high = (int(row) for row in np.searchsorted(stream.time, [at[0] - silence, at[-1] + silence]))
+    low, high = max(0, low - 1), min(len(stream.time), high + 1)
+    return stream.time[low:high], read_rows(stream.columns, names, low, high)
+
+
+def _falls_silent(at: FloatArray, stream: Stream, time: FloatArray, readings: Sequence[FloatArray]) -> bool:
+    """Tells whether some times lie in, or next to, a silence of a column that may be a gap."""
+    there = np.logical_and.reduce([np.isfinite(column) for column in readings])
+    known = time if there.all() else time[there]
+    if len(at) == 0 or len(known) == 0:
+        return len(at) > 0 and len(stream.time) > 0
+    begins = known[0] <= at[0] or known[0] == stream.time[0]
+    ends = known[-1] >= at[-1] or known[-1] == stream.time[-1]
+    return not (begins and ends) or bool(np.any(np.diff(known) > stream.silence))
 
 
 def _matching_rows(time: FloatArray, stamps: FloatArray) -> IntArray | None:

@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 from steelyard.exceptions import RecordingError
+from steelyard.recording.ros_messages import SECOND
 from steelyard.recording.scan_log import ScanLog
 from steelyard.recording.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 MAGIC = b"#ROSBAG V"
 VERSION = b"2.0"
+
+CALLER = "/steelyard"
+"""The node that a bag which Steelyard wrote names as the publisher of its topics."""
+
+MAPPED_CALLER = f"{CALLER}/mapped"
+"""The same, where a setup's map is in the columns already."""
 
 _MOST_HEADER_BYTES = 1_000_000
 _MESSAGE, _BAG_HEADER, _CHUNK, _CONNECTION = 2, 3, 5, 7
@@ -55,6 +62,7 @@ class _Scan:
     def __init__(self, collector: MessageCollector) -> None:
         self._collector = collector
         self._readers: dict[bytes, TopicReader | None] = {}
+        self._callers: set[bytes] = set()
         self._log = ScanLog()
 
     def run(self, file: BinaryIO) -> None:
@@ -67,6 +75,8 @@ class _Scan:
         except DamagedChunkError as error:
             cut_off = str(error)
         self._collector.notes += self._log.notes(cut_off)
+        self._collector.written = self._callers in ({CALLER.encode()}, {MAPPED_CALLER.encode()})
+        self._collector.mapped = self._callers == {MAPPED_CALLER.encode()}
 
     def _read_record(self, header: _Header, length: int, file: BinaryIO) -> None:
         """Reads a record of the bag itself; what follows a header that is not needed is passed over by the caller."""
@@ -104,7 +114,7 @@ class _Scan:
                 connection = header[b"conn"]
             except (KeyError, struct.error) as error:
                 raise DamagedChunkError("a message does not say when it came") from error
-            received = 1_000_000_000 * seconds + nanoseconds
+            received = SECOND * seconds + nanoseconds
             self._log.last = received
             if self._log.first is None:
                 self._log.first = received
@@ -125,6 +135,7 @@ class _Scan:
             type_name = fields[b"type"].decode()
         except (KeyError, UnicodeDecodeError) as error:
             raise DamagedChunkError("a connection does not say its topic and type") from error
+        self._callers.add(fields.get(b"callerid", b""))
         if connection not in self._readers:
             self._readers[connection] = self._collector.open_topic(topic, type_name, "ros1")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.recording.ros_messages import JOINT_FIELDS, find_layout
+from steelyard.recording.ros_messages import JOINT_FIELDS, SECOND, find_layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 WORLD = "world"
 
 _CDR_LITTLE_ENDIAN = b"\0\1\0\0"
-_SECOND = 1_000_000_000
 
 
 def build_template(
@@ -104,7 +103,7 @@ class Encoder:
         """
         count = len(stamps)
         messages = np.tile(self._template, (count, 1))
-        times = np.stack(np.divmod(stamps, _SECOND), axis=1).astype("<u4")
+        times = np.stack(np.divmod(stamps, SECOND), axis=1).astype("<u4")
         start = self._layout.stamp
         messages[:, start : start + 8] = times.view(np.uint8)
         if self._layout.encoding == "ros1":

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from steelyard.model.setup import WRENCH_AXES
+from steelyard.recording.column_names import BASE_AXES, IMU_AXES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -34,9 +37,11 @@ ENCODINGS: tuple[Encoding, ...] = ("ros1", "cdr")
 
 JOINT_FIELDS = ("position", "velocity", "effort")
 
+SECOND = 1_000_000_000
+"""Nanoseconds of a second: all times of messages are whole nanoseconds."""
+
 _CDR_HEADER = 4
 _CDR_PADDING = 7
-_SECOND = 1_000_000_000
 
 ByteArray = np.ndarray[Any, np.dtype[np.uint8]]
 IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -97,7 +102,7 @@ class Layout:
         sign = "i" if self.encoding == "cdr" else "u"
         seconds = pairs.view(f"{self.order}{sign}4")[:, 0].astype(np.int64)
         nanoseconds = pairs.view(f"{self.order}u4")[:, 1].astype(np.int64)
-        return seconds * _SECOND + nanoseconds, nanoseconds < _SECOND
+        return seconds * SECOND + nanoseconds, nanoseconds < SECOND
 
 
 def find_layout(kind: Kind, encoding: Encoding, message: bytes) -> Layout:
@@ -254,14 +259,10 @@ def columns_of(kind: Kind, layout: Layout) -> tuple[str, ...]:
     if kind == "joints":
         quantities = {"position": "q", "velocity": "v", "effort": "tau"}
         return tuple(f"{quantities[field]}.{joint}" for field in layout.fields for joint in layout.joints)
-    if kind == "imu":
-        return tuple(f"{part}.{axis}" for part in ("gyro", "accel") for axis in "xyz") + _QUATERNION
     if kind == "wrench":
-        return ("fx", "fy", "fz", "nx", "ny", "nz")
-    return ("position.x", "position.y", "position.z", *_QUATERNION)
-
-
-_QUATERNION = tuple(f"quat.{axis}" for axis in "xyzw")
+        return WRENCH_AXES
+    parts = IMU_AXES if kind == "imu" else BASE_AXES
+    return tuple(f"{part}.{axis}" for part, axes in parts.items() for axis in axes)
 
 
 class Decoder:
@@ -321,7 +322,7 @@ class Decoder:
         if self.kind == "joints":
             parts = [layout.floats(messages, field) for field in layout.fields]
         elif self.kind == "imu":
-            parts = [_known_part(layout, messages, part) for part in ("gyro", "accel", "quat")]
+            parts = [_known_part(layout, messages, part) for part in IMU_AXES]
         elif self.kind == "wrench":
             parts = [layout.floats(messages, "wrench")]
         else:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from steelyard.recording.ros_messages import SECOND
+from steelyard.recording.wording import reason
+
+
+def complaint(error: BaseException) -> str:
+    """Gives what another library complains of; it may quote a file, whose letters need not be printable."""
+    return "".join(letter if letter.isprintable() else "?" for letter in reason(error))
+
 
 @dataclass(eq=False)
 class ScanLog:
@@ -24,7 +32,7 @@ class ScanLog:
     @property
     def elapsed(self) -> float:
         """Seconds from the first message to the last."""
-        return 0.0 if self.first is None else (self.last - self.first) / 1e9
+        return 0.0 if self.first is None else (self.last - self.first) / SECOND
 
     def note_damage(self, what: str) -> None:
         """Takes note of a piece that cannot be read."""

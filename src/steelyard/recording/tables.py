@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from steelyard.exceptions import RecordingError
+from steelyard.model.recording_map import TIME_UNITS
 from steelyard.recording import columns as limits
-from steelyard.recording.clocks import clean_clock, read_clock
-from steelyard.recording.column_plan import ColumnPlan, Contents, assign_columns, plan_columns
+from steelyard.recording.clocks import check_range, clean_clock, read_clock
+from steelyard.recording.column_plan import ColumnPlan, Contents, assign_columns, heed_mark, plan_columns
 from steelyard.recording.columns import KeptRows, LazyColumns, MappedColumns, Spool, rescale
 from steelyard.recording.recording import Recording
-from steelyard.recording.time_column import check_range, guess_unit
+from steelyard.recording.time_column import guess_unit
 from steelyard.recording.wording import count, show_name
 
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
     from steelyard.model.parameters import FloatArray
     from steelyard.model.recording_map import RecordingMap
+    from steelyard.recording.column_plan import OwnMark
     from steelyard.recording.time_column import TimeColumn
 
 _STANDSTILL = 10_000
+_SECOND = TIME_UNITS["ns"]
 
 
 class TableSource(Protocol):
@@ -32,13 +35,13 @@ class TableSource(Protocol):
     Attributes:
         contents: What the file has, under its own names.
         notes: What was noticed, a sentence each; complete when all blocks have been read.
-        epoch: The second since 1970 that its times count from, where the file states it.
+        mark: What it says of itself, where Steelyard wrote it.
         row_estimate: About how many rows there are; zero where nobody knows.
     """
 
     contents: Contents
     notes: list[str]
-    epoch: int
+    mark: OwnMark | None
     row_estimate: int
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
@@ -60,14 +63,14 @@ def read_table(source: TableSource, recording_map: RecordingMap, joints: Sequenc
 
     Args:
         source: The file.
-        recording_map: How it names things.
+        recording_map: How it names things; not looked at where the columns were mapped before they were written.
         joints: The model's; see `plan_columns`.
 
     Raises:
         RecordingError: The file cannot be used; the message says why.
     """
     name = source.contents.name
-    plan = plan_columns(source.contents, recording_map, joints)
+    plan = plan_columns(source.contents, heed_mark(recording_map, source.mark), joints)
     places = {wanted: number for number, wanted in enumerate(plan.wanted)}
     # What will not stay in memory need not be gathered there first.
     fits = 8 * source.row_estimate * len(plan.columns) <= limits.MEMORY
@@ -82,12 +85,7 @@ def read_table(source: TableSource, recording_map: RecordingMap, joints: Sequenc
         infinite.remove(table, spool.names, spool.row_count)
         spool.append(table)
         stamps.append(join_stamps(times, rows, plan.time, plan.wanted, name))
-    values = spool.finish()
-    if not isinstance(values, LazyColumns):
-        # What cannot be written to is taken over by the Recording without a copy.
-        for column in values.values():
-            column.setflags(write=False)
-    return finish_recording(source, plan, stamps, values, infinite)
+    return finish_recording(source, plan, stamps, spool.finish(), infinite)
 
 
 def join_stamps(times: Any, rows: FloatArray, column: TimeColumn, wanted: Sequence[str], name: str) -> Any:
@@ -111,14 +109,14 @@ def join_stamps(times: Any, rows: FloatArray, column: TimeColumn, wanted: Sequen
     if column.nanoseconds is None:
         return times
     rest = rows[:, list(wanted).index(column.nanoseconds)]
-    if not (np.all(np.isfinite(times)) and np.all((rest >= 0.0) & (rest < 1e9))):
+    if not (np.all(np.isfinite(times)) and np.all((rest >= 0.0) & (rest < _SECOND))):
         raise RecordingError(
             f"{name}: {show_name(column.nanoseconds)} must be the nanoseconds after {show_name(column.name)}, from 0 "
             "to before 1e9, in every row; name another column of time in the setup's [recording]",
             column="time",
         )
-    check_range(times * 1e9, name)
-    return np.rint(times).astype(np.int64) * 10**9 + np.rint(rest).astype(np.int64)
+    check_range(times * float(_SECOND), name)
+    return np.rint(times).astype(np.int64) * _SECOND + np.rint(rest).astype(np.int64)
 
 
 def finish_recording(
@@ -147,7 +145,10 @@ def finish_recording(
             values = KeptRows(values, keep)
         else:
             values = {column: numbers[keep] for column, numbers in values.items()}
-    return Recording(time, values, name, epoch or source.epoch, tuple(notes))
+    mark = source.mark
+    if mark is None:
+        return Recording(time, values, name, epoch, tuple(notes))
+    return Recording(time, values, name, epoch + mark.epoch, tuple(notes), mark.mapped)
 
 
 @dataclass

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.clocks import EPOCH, UNITS
-from steelyard.recording.wording import show_names
+from steelyard.model.recording_map import TIME_UNITS
+from steelyard.recording.clocks import EPOCH
+from steelyard.recording.wording import show_name, show_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from steelyard.model.recording_map import RecordingMap
 
@@ -32,7 +33,10 @@ _NAME = re.compile(
 )
 _SPLIT = re.compile(r"(.+)([./_])(secs?)", re.DOTALL)
 _NANOSECONDS = {"sec": ("nanosec", "nsec"), "secs": ("nsecs",)}
-_LARGEST_WHOLE = 2**62
+_LONGEST = 200
+_LOOKED_AT = 10_000
+_USUAL_STEPS = (1e-5, 1.0)
+_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,11 @@ class TimeColumn:
 
 
 def find_time(
-    names: Sequence[str], recording_map: RecordingMap, name: str, units: Mapping[str, str] | None = None
+    names: Sequence[str],
+    recording_map: RecordingMap,
+    name: str,
+    units: Mapping[str, str] | None = None,
+    unusable: Mapping[str, str] | None = None,
 ) -> TimeColumn:
     """Gives the column of time: the one that the map names, else the one that is called like it.
 
@@ -61,12 +69,15 @@ def find_time(
             "time", is taken to be Steelyard's own.
         name: The file, for messages.
         units: Units that the file itself states, by column.
+        unusable: What cannot be a column, and why.
 
     Raises:
         RecordingError: There is none, or nobody can tell which.
     """
     stated = units or {}
     named = recording_map.time
+    if named is not None and named in (unusable or {}):
+        raise _unusable_time(named, unusable or {}, name)
     if named is not None and named not in names:
         if "time" in names:
             return TimeColumn("time", "s")
@@ -74,8 +85,9 @@ def find_time(
             f"{name} has no column {named!r}, which the setup's [recording] names as time; it has {show_names(names)}",
             column="time",
         )
-    column = named if named is not None else _called_time(names, name)
-    nanoseconds = _nanoseconds_beside(column, names)
+    beside = _nanosecond_columns(names)
+    column = named if named is not None else _called_time(names, beside, name, unusable or {})
+    nanoseconds = beside.get(column)
     if nanoseconds is not None:
         return TimeColumn(column, "ns", nanoseconds)
     return TimeColumn(column, recording_map.time_unit or stated.get(column) or _read_name(column)[1])
@@ -87,50 +99,34 @@ def unit_of_word(word: str) -> str | None:
 
 
 def guess_unit(stamps: Any) -> tuple[str, list[str]]:
-    """Gives the unit of times by their size, and a note where they count from 1970 in a small unit."""
-    finite = stamps[np.isfinite(stamps)] if stamps.dtype.kind == "f" else stamps
-    size = abs(float(finite[0])) if len(finite) else 0.0
-    for unit in ("ns", "us", "ms"):
-        if size * UNITS[unit] > EPOCH:
-            words = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds"}[unit]
-            return unit, [f"its times are taken for {words} since 1970, by their size"]
-    return "s", []
+    """Gives the unit of times by their usual size, and notes where that, or their usual step, leaves a doubt."""
+    head = stamps[:_LOOKED_AT]
+    finite = (head[np.isfinite(head)] if head.dtype.kind == "f" else head).astype(np.float64)
+    size = abs(float(np.median(finite))) if len(finite) else 0.0
+    unit = next((unit for unit in ("ns", "us", "ms") if size > EPOCH * float(TIME_UNITS[unit])), "s")
+    notes = [] if unit == "s" else [f"its times are taken for {_WORDS[unit]} since 1970, by their size"]
+    steps = np.diff(finite)
+    steps = steps[steps > 0.0] / TIME_UNITS[unit]
+    if len(steps):
+        step = float(np.median(steps))
+        # What is a microsecond off a second only through rounding is a second.
+        if not _USUAL_STEPS[0] * (1.0 - 1e-6) <= step <= _USUAL_STEPS[1] * (1.0 + 1e-6):
+            notes.append(
+                f"the steps of the clock are {step:.6g} s; if time is not in {_WORDS[unit]}, write time_unit into "
+                "[recording] of the setup"
+            )
+    return unit, notes
 
 
-def check_range(stamps: Any, name: str) -> Any:
-    """Gives times that whole numbers of 64 bits can count.
-
-    Raises:
-        RecordingError: One is beyond all reason.
-    """
-    if stamps.dtype.kind in "bf":
-        with np.errstate(over="ignore"):
-            stamps = stamps.astype(np.int64 if stamps.dtype.kind == "b" else np.float64)
-    # Compared as two bounds: the size of the most negative number of 64 bits is itself negative.
-    beyond = np.flatnonzero((stamps > _LARGEST_WHOLE) | (stamps < -_LARGEST_WHOLE))
-    if len(beyond):
-        raise RecordingError(
-            f"{name}: the time of row {beyond[0]} is {stamps[beyond[0]]}; that is no time", column="time"
-        )
-    return stamps
-
-
-def _called_time(names: Sequence[str], name: str) -> str:
-    ranked: list[tuple[int, str]] = []
-    last: list[str] = []
-    for column in names:
-        stem, _ = _read_name(column)
-        whole = re.sub(r"[\s_/.-]+", ".", stem).strip(".")
-        if whole in _WHOLE_NAMES:
-            ranked.append((_WHOLE_NAMES.index(whole), column))
-        elif re.split(r"[/.]", stem)[-1] in _LAST_NAMES:
-            last.append(column)
-    parts = {_nanoseconds_beside(column, names) for _, column in ranked} | {_nanoseconds_beside(x, names) for x in last}
-    ranked = [(rank, column) for rank, column in ranked if column not in parts]
-    last = [column for column in last if column not in parts]
+def _called_time(names: Sequence[str], beside: Mapping[str, str], name: str, unusable: Mapping[str, str]) -> str:
+    parts = set(beside.values())
+    ranked, last = _candidates([column for column in names if column not in parts])
     if ranked:
         return min(ranked, key=lambda pair: pair[0])[1]
     if not last:
+        called, ending = _candidates(unusable)
+        if called or ending:
+            raise _unusable_time(min(called)[1] if called else ending[0], unusable, name)
         raise RecordingError(
             f"{name} has no column of time among {show_names(names)}; call one 'time', or name it in the setup: "
             '[recording] time = "..." (docs/setup.md)',
@@ -145,16 +141,43 @@ def _called_time(names: Sequence[str], name: str) -> str:
     return last[0]
 
 
-def _nanoseconds_beside(column: str, names: Sequence[str]) -> str | None:
-    """Gives the column of nanoseconds that belongs to one of whole seconds, as ROS splits its stamps."""
-    match = _SPLIT.fullmatch(column)
-    beside = [f"{match[1]}{match[2]}{ending}" for ending in _NANOSECONDS[match[3]]] if match is not None else []
-    return next((nanoseconds for nanoseconds in beside if nanoseconds in names), None)
+def _candidates(names: Iterable[str]) -> tuple[list[tuple[int, str]], list[str]]:
+    """Gives the columns that are called like time, each with its rank, and those whose names end like it."""
+    ranked: list[tuple[int, str]] = []
+    last: list[str] = []
+    for column in names:
+        stem, _ = _read_name(column)
+        whole = re.sub(r"[\s_/.-]+", ".", stem).strip(".")
+        if whole in _WHOLE_NAMES:
+            ranked.append((_WHOLE_NAMES.index(whole), column))
+        elif re.split(r"[/.]", stem)[-1] in _LAST_NAMES:
+            last.append(column)
+    return ranked, last
+
+
+def _unusable_time(column: str, unusable: Mapping[str, str], name: str) -> RecordingError:
+    return RecordingError(
+        f"{name}: the column {show_name(column)} cannot be the time, for it {unusable[column]}", column="time"
+    )
+
+
+def _nanosecond_columns(names: Sequence[str]) -> dict[str, str]:
+    """Gives, by column of whole seconds, the column of nanoseconds that belongs to it, as ROS splits its stamps."""
+    small = {name.casefold(): name for name in reversed(names) if len(name) <= _LONGEST}
+    found: dict[str, str] = {}
+    for name in names:
+        match = _SPLIT.fullmatch(name.casefold()) if len(name) <= _LONGEST else None
+        if match is not None:
+            beside = (small.get(f"{match[1]}{match[2]}{ending}") for ending in _NANOSECONDS[match[3]])
+            nanoseconds = next(filter(None, beside), None)
+            if nanoseconds is not None:
+                found[name] = nanoseconds
+    return found
 
 
 def _read_name(column: str) -> tuple[str, str | None]:
     """Gives a column's name in small letters without its unit, and the unit."""
-    if len(column) > 200:
+    if len(column) > _LONGEST:
         return column, None
     match = _NAME.fullmatch(column.casefold().strip().lstrip("_%#/ "))
     if match is None:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean, in_words
+from steelyard.model.names import in_words
 from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
 from steelyard.recording.message_clocks import (
     MESSAGE,
     RECEIVE,
+    choose_clock,
     compare_clocks,
     epoch_of,
     first_second,
-    read_stream_clock,
+    read_topic_clock,
     seconds_since,
 )
 from steelyard.recording.message_streams import MessageCollector
 from steelyard.recording.recording import Recording
 from steelyard.recording.resampling import ResampledColumns, Stream
+from steelyard.recording.ros_messages import SECOND
+from steelyard.recording.topic_rates import note_rates
 from steelyard.recording.topics import IGNORE, assign_topics, ignored_topics
+from steelyard.recording.wording import show_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,9 +59,10 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
         RecordingError: There are no joint states, or it is not clear which topic is what, or when.
     """
     name = collector.name
-    clock = clock or setup.recording.clock or MESSAGE
-    if clock not in {MESSAGE, RECEIVE}:
-        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, (MESSAGE, RECEIVE))}")
+    if collector.written:
+        # What the setup says of topics is true of the bag that this one was made from.
+        setup = replace(setup, recording=replace(setup.recording, topics={}))
+    clock = choose_clock(name, clock, setup.recording.clock)
     streams = collector.finish()
     assigned, topic_notes = assign_topics(name, streams, collector.types, setup)
     if not any(each.role == "joints" for each in assigned):
@@ -65,10 +70,13 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
     notes = [*collector.notes, *topic_notes]
     origin = first_second([each.stream for each in assigned], clock)
     tracks: list[_Track] = []
-    for each in assigned:
-        when, clock_notes = read_stream_clock(name, each.stream, clock, origin)
+    for topic in dict.fromkeys(each.stream.topic for each in assigned):
+        of_topic = [each for each in assigned if each.stream.topic == topic]
+        clocks, clock_notes = read_topic_clock(name, [each.stream for each in of_topic], clock, origin)
         notes += clock_notes
-        _add_track(tracks, _make_track(each, when, tracks))
+        for each, when in zip(of_topic, clocks, strict=True):
+            if len(when.time):
+                _add_track(tracks, _make_track(each, when, tracks))
     master = max((track for track in tracks if track.role == "joints"), key=_importance)
     notes += compare_clocks([each.stream for each in assigned], master.streams[0], clock)
     kept = [
@@ -78,13 +86,12 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
     epoch = epoch_of(int(master.time[0]))
     time = seconds_since(master.time, epoch)
     time.setflags(write=False)
-    columns = ResampledColumns(
-        time,
-        [
-            Stream(track.topic, time if track.time is master.time else seconds_since(track.time, epoch), track.columns)
-            for track in kept
-        ],
-    )
+    on_clock = [
+        Stream(track.topic, time if track.time is master.time else seconds_since(track.time, epoch), track.columns)
+        for track in kept
+    ]
+    notes += note_rates(on_clock[0], on_clock[1:])
+    columns = ResampledColumns(time, on_clock)
     small = 8 * columns.row_count * len(columns) <= MEMORY
     return Recording(
         time,
@@ -92,6 +99,7 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
         name,
         epoch,
         tuple(dict.fromkeys(notes)),
+        mapped=collector.mapped,
     )
 
 
@@ -184,12 +192,12 @@ def _meet(first: IntArray, second: IntArray) -> bool:
 
 
 def _apart(first: IntArray, second: IntArray) -> float:
-    return abs(int(first[0]) - int(second[0])) / 1e9
+    return abs(int(first[0]) - int(second[0])) / SECOND
 
 
 def _no_joints(collector: MessageCollector, streams: Sequence[MessageStream]) -> RecordingError:
     """Gives the error that says what there is instead of joint states."""
-    topics = [f"{topic!r} ({type_name})" for topic, type_name in collector.types.items()]
+    topics = [f"{show_name(topic)} ({show_name(type_name)})" for topic, type_name in collector.types.items()]
     there = f"its topics are {in_words(topics, limit=8)}" if topics else "it has no topics"
     told = [stream.topic for stream in streams if stream.kind == "joints"]
     hint = (

@@ -19,7 +19,7 @@ from steelyard.recording.column_names import (
     wrench_columns,
 )
 from steelyard.recording.ros_encoding import WORLD, Encoder, build_template
-from steelyard.recording.ros_messages import JOINT_FIELDS, ROS_TYPES
+from steelyard.recording.ros_messages import JOINT_FIELDS, ROS_TYPES, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from steelyard.recording.ros_messages import Encoding, IntArray, Kind
 
 _ROWS = 2048
-_SECOND = 1_000_000_000
+_JOINT_STATES = "/joint_states"
+
+MARK = "steelyard"
+"""The name under which a bag that Steelyard wrote says so."""
+
+MAPPED = "mapped"
+
 _MOST_SECONDS = {"ros1": 2**32, "cdr": 2**31}
 
 
@@ -84,11 +90,18 @@ class OutgoingMessage:
     contents: bytes
 
 
+def describe(recording: Recording) -> dict[str, str]:
+    """Gives what a bag says of itself: who wrote it, and whether a setup's map is in its columns already."""
+    from steelyard import __version__  # noqa: PLC0415 (the package itself imports this room)
+
+    return {"version": __version__, MAPPED: "true" if recording.mapped else "false"}
+
+
 def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:
     """Gives the topics that hold a recording.
 
     Raises:
-        RecordingError: A column has no place in any message.
+        RecordingError: A column has no place in any message, or there are no positions of joints.
     """
     columns = frozenset(recording.columns)
     joints: dict[str, list[str]] = {"q": [], "v": [], "tau": [], "q_command": []}
@@ -109,6 +122,11 @@ def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:
             sensors["odometry", BASE] = None
         else:
             sensors["imu", parsed.owner] = None
+    if not joints["q"]:
+        raise RecordingError(
+            f"{recording.name} has no positions of joints ('q.<joint>'), which give a bag its rows: as a bag it could "
+            "not be read back; write another format"
+        )
     for quantity, names in joints.items():
         _refuse_ball_joints(recording, quantity, names)
     topics = _joint_topics(joints)
@@ -138,7 +156,7 @@ def _refuse_ball_joints(recording: Recording, quantity: str, names: Sequence[str
 
 def _joint_topics(joints: Mapping[str, Sequence[str]]) -> list[OutgoingTopic]:
     topics = []
-    for topic, quantities in (("/joint_states", ("q", "v", "tau")), ("/joint_commands", ("q_command",))):
+    for topic, quantities in ((_JOINT_STATES, ("q", "v", "tau")), ("/joint_commands", ("q_command",))):
         names = tuple(dict.fromkeys(name for quantity in quantities for name in joints[quantity]))
         there = {quantity: set(joints[quantity]) for quantity in quantities}
         fields = {
@@ -170,7 +188,10 @@ def _sensor_topic(kind: Kind, owner: str, columns: Collection[str]) -> OutgoingT
 def encode_messages(
     recording: Recording, topics: Sequence[OutgoingTopic], encoding: Encoding
 ) -> Iterator[OutgoingMessage]:
-    """Gives the messages of a recording in the order of their times; rows without any reading of a topic give none.
+    """Gives the messages of a recording in the order of their times.
+
+    The states of the joints are there for each row, because it is their clock that the rows come back by; any other
+    topic only where it has a reading.
 
     Raises:
         RecordingError: A time is too early or too late for a ROS stamp, or a name is no text.
@@ -215,18 +236,18 @@ def _stamps(chunk: Recording, encoding: Encoding) -> IntArray:
             column="time",
         )
     # The whole seconds apart, so that a time since 1970 keeps its nanoseconds.
-    parts = np.rint((chunk.time - whole) * _SECOND).astype(np.int64)
-    return seconds.astype(np.int64) * _SECOND + parts
+    parts = np.rint((chunk.time - whole) * SECOND).astype(np.int64)
+    return seconds.astype(np.int64) * SECOND + parts
 
 
 def _read_topic(topic: OutgoingTopic, chunk: Recording) -> tuple[IntArray, dict[str, FloatArray]]:
-    """Gives the rows in which a topic has a reading, and its numbers there by field."""
+    """Gives the rows in which a topic has a message, and its numbers there by field."""
     nothing = np.full(len(chunk), np.nan)
     fields = {
         field: np.stack([nothing if name is None else chunk.values[name] for name in names], axis=1)
         for field, names in topic.fields.items()
     }
-    measured = np.zeros(len(chunk), dtype=np.bool_)
+    measured = np.full(len(chunk), topic.name == _JOINT_STATES)
     for values in fields.values():
         measured |= ~np.isnan(values).all(axis=1)
     rows = np.flatnonzero(measured)

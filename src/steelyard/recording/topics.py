@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, in_words
 from steelyard.recording.column_names import BASE, JOINT_QUANTITIES
+from steelyard.recording.message_streams import with_slash
 from steelyard.recording.ros_messages import ROS_TYPES, kind_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class AssignedStream:
 
 def ignored_topics(setup: Setup) -> tuple[str, ...]:
     """Gives the topics that the setup leaves out."""
-    return tuple(_with_slash(topic) for topic, target in setup.recording.topics.items() if target == IGNORE)
+    return tuple(with_slash(topic) for topic, target in setup.recording.topics.items() if target == IGNORE)
 
 
 def assign_topics(
@@ -87,7 +88,7 @@ def _read_choices(name: str, types: Mapping[str, str], setup: Setup) -> dict[str
     """Gives what the setup says of the topics in the bag; complains about what cannot be."""
     chosen: dict[str, str] = {}
     for written, target in setup.recording.topics.items():
-        topic = _with_slash(written)
+        topic = with_slash(written)
         if target == IGNORE:
             continue
         if topic not in types:
@@ -127,10 +128,6 @@ def _sensors(kind: Kind, setup: Setup) -> tuple[Imu, ...] | tuple[WrenchSensor, 
     return setup.imus if kind == "imu" else setup.wrench_sensors
 
 
-def _with_slash(topic: str) -> str:
-    return topic if topic.startswith("/") else f"/{topic}"
-
-
 def _is_command(topic: str) -> bool:
     """Says whether a topic tells joints where to go, rather than where they are."""
     last = "/".join(topic.casefold().split("/")[-2:])
@@ -159,29 +156,33 @@ def _find_sensors(
     """Gives the sensor of each stream that has one, and notes on those that have none."""
     if not streams:
         return [], []
-    found = [(stream, chosen[stream.topic]) for stream in streams if stream.topic in chosen]
-    free = [stream for stream in streams if stream.topic not in chosen]
-    if not _has_sensors(setup):
-        return found + _name_after_topics(kind, free, [sensor for _, sensor in found]), []
-    taken = {sensor for _, sensor in found}
+    groups = _group_by_frame(streams)
     sensors = _sensors(kind, setup)
+    frames = {sensor.name: sensor.frame for sensor in sensors}
     notes: list[str] = []
+    told: dict[str, list[MessageStream]] = {}
+    for stream in groups:
+        if stream.topic in chosen:
+            told.setdefault(stream.topic, []).append(stream)
+    found = [
+        (_choose_frame(name, several, chosen[topic], frames, notes), chosen[topic]) for topic, several in told.items()
+    ]
+    free = [stream for stream in groups if stream.topic not in chosen]
+    if not _has_sensors(setup):
+        found += _name_after_topics(kind, free, [sensor for _, sensor in found])
+        return [(member, sensor) for stream, sensor in found for member in groups[stream]], notes
+    taken = {sensor for _, sensor in found}
     left: list[MessageStream] = []
-    claims: dict[str, MessageStream] = {}
+    claims: dict[str, list[MessageStream]] = {}
     for stream in free:
         sensor = _matching_sensor(stream, sensors)
         if sensor is None or sensor in taken:
             left.append(stream)
-        elif sensor in claims:
-            raise RecordingError(
-                f"{name}: {_label(claims[sensor])} and {_label(stream)} both seem to be the sensor {sensor!r}; choose "
-                f'one in [recording.topics] of the setup, such as {stream.topic!r} = "{IGNORE}"'
-            )
         else:
-            claims[sensor] = stream
-    if len(left) == len(streams) == len(sensors) == 1:
+            claims.setdefault(sensor, []).append(stream)
+    if len(left) == len(groups) == len(sensors) == 1:
         stream, sensor = left.pop(), sensors[0].name
-        claims[sensor] = stream
+        claims[sensor] = [stream]
         notes.append(
             f"{stream.topic!r} was taken for {sensor!r}, the only one of its kind, although its frame is "
             f"{stream.frame!r} and not {sensors[0].frame!r}"
@@ -192,9 +193,66 @@ def _find_sensors(
             f"{_SENSOR_TABLES[kind]} of the setup has that frame, or its name in the topic; say what it is in "
             "[recording.topics]"
         )
-    found += [(stream, sensor) for sensor, stream in claims.items()]
-    order = [sensor.name for sensor in sensors]
-    return sorted(found, key=lambda pair: order.index(pair[1])), notes
+    for sensor, several in claims.items():
+        other = next((stream for stream in several if stream.topic != several[0].topic), None)
+        if other is not None:
+            raise RecordingError(
+                f"{name}: {_label(several[0])} and {_label(other)} both seem to be the sensor {sensor!r}; choose one "
+                f'in [recording.topics] of the setup, such as {other.topic!r} = "{IGNORE}"'
+            )
+        found.append((_choose_frame(name, several, sensor, frames, notes), sensor))
+    found.sort(key=lambda pair: list(frames).index(pair[1]))
+    return [(member, sensor) for stream, sensor in found for member in groups[stream]], notes
+
+
+def _group_by_frame(streams: Sequence[MessageStream]) -> dict[MessageStream, list[MessageStream]]:
+    """Gives streams of one sensor together: one topic, and frames of which one is the other behind a prefix, or empty.
+
+    Each group stands under the stream whose frame says most.
+    """
+    groups: dict[MessageStream, list[MessageStream]] = {}
+    for stream in sorted(streams, key=lambda each: -len(_places(each.frame))):
+        like = [other for other in groups if other.topic == stream.topic and _is_same_frame(stream.frame, other.frame)]
+        # A frame that could be either of two is neither.
+        groups.setdefault(like[0] if len(like) == 1 else stream, []).append(stream)
+    return {stream: groups[stream] for stream in streams if stream in groups}
+
+
+def _places(frame: str) -> list[str]:
+    return [place for place in frame.split("/") if place]
+
+
+def _is_same_frame(first: str, second: str) -> bool:
+    """Says whether two frames differ at most by a prefix ("robot/foot"), or one of them is empty."""
+    shorter, longer = sorted((_places(first), _places(second)), key=len)
+    return longer[len(longer) - len(shorter) :] == shorter
+
+
+def _choose_frame(
+    name: str, streams: Sequence[MessageStream], sensor: str, frames: Mapping[str, str], notes: list[str]
+) -> MessageStream:
+    """Gives the stream of a topic that is a sensor; notes where there are others, in other frames.
+
+    Raises:
+        RecordingError: None of them, or several, are in the sensor's frame.
+    """
+    if len(streams) == 1:
+        return streams[0]
+    topic = streams[0].topic
+    # Steelyard's own files have the sensor's name for a frame.
+    wanted = [each for each in (frames.get(sensor), sensor) if each]
+    fitting = [
+        stream for stream in streams if stream.frame and any(_is_same_frame(stream.frame, each) for each in wanted)
+    ]
+    names = in_words([repr(stream.frame) for stream in streams])
+    if len(fitting) != 1:
+        raise RecordingError(
+            f"{name}: the messages of {topic!r} have several frames ({names}), and it is not clear which of them is "
+            f"the sensor {sensor!r}; give it that frame in the setup"
+        )
+    others = in_words([repr(stream.frame) for stream in streams if stream is not fitting[0]])
+    notes.append(f"messages of {topic!r} with the frame {others} were left out: {sensor!r} is in {fitting[0].frame!r}")
+    return fitting[0]
 
 
 def _label(stream: MessageStream) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,18 +25,31 @@ def write_recording(recording: Recording, path: str | Path) -> None:
     """Writes a recording; the ending says how: .csv, .csv.gz, .parquet, .npz, .h5, .mcap, .bag; none: a ROS 2 bag.
 
     Reading it again gives the same numbers to the last bit, except that CSV loses the epoch, and that messages hold
-    what their kinds can. It is first written beside its place: a failure leaves what was there.
+    what their kinds can. Whether the recording was `mapped` is kept, and heeded when it is read, except in CSV files
+    and ROS bags. It is first written beside its place: a failure leaves what was there.
 
     Args:
         recording: What to write.
-        path: Where; a file that is there is replaced, a folder is not.
+        path: Where; a file that is there is replaced, a folder is not; a link stays, what it leads to is replaced.
 
     Raises:
-        RecordingError: The ending is unknown, or the file cannot be written.
+        RecordingError: The ending is unknown, there are no columns, or the file cannot be written.
     """
     target = as_path(path)
-    ending = _find_ending(target)
     _check_names(recording)
+    try:
+        _check_and_write(recording, target)
+    except OSError as error:
+        raise RecordingError(
+            f"{show_name(target.name)} cannot be written ({error.strerror or reason(error)}); choose another place, or "
+            "make room"
+        ) from error
+
+
+def _check_and_write(recording: Recording, target: Path) -> None:
+    ending = _find_ending(target)
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise RecordingError(f"there is no folder {str(target.parent)!r} to write {target.name!r} into; make it first")
     if not ending:
@@ -45,18 +59,15 @@ def write_recording(recording: Recording, path: str | Path) -> None:
         return
     if target.is_dir():
         raise RecordingError(f"{str(target)!r} is a folder; give the name of a file")
-    try:
-        with tempfile.TemporaryDirectory(prefix=".steelyard-", dir=target.parent) as folder:
-            draft = Path(folder) / target.name
-            _write(recording, draft, ending)
-            draft.replace(target)
-    except OSError as error:
-        raise RecordingError(
-            f"{str(target)!r} cannot be written ({error.strerror or reason(error)}); choose another place, or make room"
-        ) from error
+    with tempfile.TemporaryDirectory(prefix=".steelyard-", dir=target.parent) as folder:
+        draft = Path(folder) / target.name
+        _write(recording, draft, ending)
+        draft.replace(target)
 
 
 def _find_ending(path: Path) -> str:
+    if "\0" in str(path):
+        raise RecordingError(f"{show_name(path.name)} is no name that a file can have; give another")
     name = path.name.lower()
     for ending in WRITTEN:
         if name.endswith(ending):
@@ -71,7 +82,9 @@ def _find_ending(path: Path) -> str:
 
 
 def _check_names(recording: Recording) -> None:
-    """Refuses names that no file could give back."""
+    """Refuses names that no file could give back, and having none."""
+    if not recording.columns:
+        raise RecordingError(f"{recording.name} has no columns; there is nothing to write")
     for name in recording.columns:
         try:
             good = 0 < len(name.encode()) <= _LONGEST_NAME and name != "time" and "\0" not in name
