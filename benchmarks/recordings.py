@@ -78,7 +78,7 @@ def round_trips(study: Study) -> None:
 
 def _write(recording: Recording, path: Path, ending: str) -> None:
     if ending.startswith("ros2"):
-        from steelyard.recording.bag_file import write_ros2  # noqa: PLC0415 (an extra)
+        from steelyard.recording.bags.bag_file import write_ros2  # noqa: PLC0415 (an extra)
 
         write_ros2(recording, path, storage="mcap" if ending.endswith("mcap") else "sqlite3")
     else:

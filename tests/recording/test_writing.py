@@ -70,7 +70,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch, ending):
 
     monkeypatch.setattr(Recording, "chunks", full)
     if ending == ".npz":
-        monkeypatch.setattr("steelyard.recording.npz_file._write_array", full)
+        monkeypatch.setattr("steelyard.recording.tables.npz_file._write_array", full)
     with pytest.raises(RecordingError, match=r"cannot be written \(No space left on device\)"):
         recording.write(path)
     assert path.read_bytes() == before

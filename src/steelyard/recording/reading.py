@@ -127,38 +127,38 @@ def _format_of_folder(path: Path) -> str:
 
 def _read_columns(path: Path, kind: str, recording_map: RecordingMap, joints: Sequence[str]) -> Recording:
     # Each format is imported when it is needed: that takes longer than all the rest of Steelyard.
-    from steelyard.recording.tables import read_table  # noqa: PLC0415
+    from steelyard.recording.tables.table import read_table  # noqa: PLC0415
 
     if kind == "parquet":
-        from steelyard.recording.parquet_file import read_parquet  # noqa: PLC0415
+        from steelyard.recording.tables.parquet_file import read_parquet  # noqa: PLC0415
 
         return read_parquet(path, recording_map, joints)
     if kind == "npz":
-        from steelyard.recording.npz_file import NpzSource  # noqa: PLC0415
+        from steelyard.recording.tables.npz_file import NpzSource  # noqa: PLC0415
 
         return read_table(NpzSource(path, recording_map), recording_map, joints)
     if kind == "hdf5":
-        from steelyard.recording.hdf5_file import Hdf5Source  # noqa: PLC0415
+        from steelyard.recording.tables.hdf5_file import Hdf5Source  # noqa: PLC0415
 
         return read_table(Hdf5Source(path, recording_map), recording_map, joints)
-    from steelyard.recording.csv_file import CsvSource  # noqa: PLC0415
+    from steelyard.recording.tables.csv_file import CsvSource  # noqa: PLC0415
 
     return read_table(CsvSource(path), recording_map, joints)
 
 
 def _read_messages(path: Path, kind: str, setup: Setup, clock: str | None) -> Recording:
-    from steelyard.recording.tables import apply_map  # noqa: PLC0415
+    from steelyard.recording.tables.table import apply_map  # noqa: PLC0415
 
     if kind == "mcap":
-        from steelyard.recording.mcap_file import read_mcap  # noqa: PLC0415
+        from steelyard.recording.bags.mcap_file import read_mcap  # noqa: PLC0415
 
         recording = read_mcap(path, setup, clock)
     elif kind == "ros1":
-        from steelyard.recording.bag_file import read_ros1  # noqa: PLC0415
+        from steelyard.recording.bags.bag_file import read_ros1  # noqa: PLC0415
 
         recording = read_ros1(path, setup, clock)
     else:
-        from steelyard.recording.bag_file import read_ros2  # noqa: PLC0415
+        from steelyard.recording.bags.bag_file import read_ros2  # noqa: PLC0415
 
         recording = read_ros2(path, setup, clock)
     return recording if recording.mapped else apply_map(recording, setup.recording)

@@ -53,7 +53,7 @@ def _check_and_write(recording: Recording, target: Path) -> None:
     if not target.parent.is_dir():
         raise RecordingError(f"there is no folder {str(target.parent)!r} to write {target.name!r} into; make it first")
     if not ending:
-        from steelyard.recording.bag_file import write_ros2  # noqa: PLC0415
+        from steelyard.recording.bags.bag_file import write_ros2  # noqa: PLC0415
 
         write_ros2(recording, target)
         return
@@ -99,26 +99,26 @@ def _write(recording: Recording, path: Path, ending: str) -> None:
     from steelyard import __version__  # noqa: PLC0415
 
     if ending in {".csv", ".csv.gz"}:
-        from steelyard.recording.csv_file import write_csv  # noqa: PLC0415
+        from steelyard.recording.tables.csv_file import write_csv  # noqa: PLC0415
 
         write_csv(recording, path, packed=ending == ".csv.gz")
     elif ending == ".parquet":
-        from steelyard.recording.parquet_file import write_parquet  # noqa: PLC0415
+        from steelyard.recording.tables.parquet_file import write_parquet  # noqa: PLC0415
 
         write_parquet(recording, path, __version__)
     elif ending == ".npz":
-        from steelyard.recording.npz_file import write_npz  # noqa: PLC0415
+        from steelyard.recording.tables.npz_file import write_npz  # noqa: PLC0415
 
         write_npz(recording, path, __version__)
     elif ending in {".h5", ".hdf5"}:
-        from steelyard.recording.hdf5_file import write_hdf5  # noqa: PLC0415
+        from steelyard.recording.tables.hdf5_file import write_hdf5  # noqa: PLC0415
 
         write_hdf5(recording, path, __version__)
     elif ending == ".mcap":
-        from steelyard.recording.mcap_file import write_mcap  # noqa: PLC0415
+        from steelyard.recording.bags.mcap_file import write_mcap  # noqa: PLC0415
 
         write_mcap(recording, path)
     else:
-        from steelyard.recording.bag_file import write_ros1  # noqa: PLC0415
+        from steelyard.recording.bags.bag_file import write_ros1  # noqa: PLC0415
 
         write_ros1(recording, path)

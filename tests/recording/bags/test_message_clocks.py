@@ -8,10 +8,10 @@ import pytest
 from steelyard import RecordingError
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Setup
-from steelyard.recording.bag_file import read_ros1
-from steelyard.recording.mcap_file import read_mcap
+from steelyard.recording.bags.bag_file import read_ros1
+from steelyard.recording.bags.mcap_file import read_mcap
 from steelyard.recording.resampling import ResampledColumns, Stream
-from tests.recording.bags import SECOND, START, imu, in_order, joint_state, ramp, wrench, write
+from tests.recording.bags.bags import SECOND, START, imu, in_order, joint_state, ramp, wrench, write
 
 MS = 1_000_000
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from steelyard.exceptions import RecordingError
+from steelyard.recording.bags.mcap_file import scan_mcap
+from steelyard.recording.bags.ros1_scan import CALLER, MAPPED_CALLER, scan_ros1
+from steelyard.recording.bags.scan_log import complaint
+from steelyard.recording.bags.topic_recording import build_recording, open_collector
+from steelyard.recording.bags.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
 from steelyard.recording.extras import missing_package
-from steelyard.recording.mcap_file import scan_mcap
-from steelyard.recording.ros1_scan import CALLER, MAPPED_CALLER, scan_ros1
-from steelyard.recording.scan_log import complaint
-from steelyard.recording.topic_recording import build_recording, open_collector
-from steelyard.recording.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rosbags.rosbag2 import Reader
 
     from steelyard.model.setup import Setup
-    from steelyard.recording.message_streams import MessageCollector, TopicReader
+    from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
+    from steelyard.recording.bags.topic_writing import OutgoingTopic
     from steelyard.recording.recording import Recording
-    from steelyard.recording.topic_writing import OutgoingTopic
 
 METADATA = "metadata.yaml"
 

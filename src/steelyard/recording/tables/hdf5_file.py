@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
-from steelyard.recording.column_plan import OwnMark, heed_mark
 from steelyard.recording.extras import missing_package
 from steelyard.recording.recording import MAPPED_MARK
+from steelyard.recording.tables.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
+from steelyard.recording.tables.column_plan import OwnMark, heed_mark
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from steelyard import Recording, RecordingError
 from steelyard.exceptions import RecordingWarning
 from steelyard.model.setup import parse_setup
 from steelyard.recording import columns, read_recording
-from steelyard.recording.hdf5_file import Hdf5Source
-from steelyard.recording.npz_file import NpzSource
-from steelyard.recording.parquet_file import read_parquet
-from steelyard.recording.tables import read_table
+from steelyard.recording.tables.hdf5_file import Hdf5Source
+from steelyard.recording.tables.npz_file import NpzSource
+from steelyard.recording.tables.parquet_file import read_parquet
+from steelyard.recording.tables.table import read_table
 from tests.recording.fuzzing import npy_bytes, zip_bytes
 from tests.recording.real_data import ICUB, KUKA, KUKA_ARRAYS, KUKA_JOINTS, load_real, real_file
 

@@ -10,7 +10,7 @@ from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.recording_map import UNITS, ArraySource, ColumnSource, RecordingMap
 from steelyard.recording.column_names import GRAMMAR, parse_column
-from steelyard.recording.time_column import TimeColumn, find_time
+from steelyard.recording.tables.time_column import TimeColumn, find_time
 from steelyard.recording.wording import count, show_name, show_names
 
 if TYPE_CHECKING:

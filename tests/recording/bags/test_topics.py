@@ -8,9 +8,9 @@ import pytest
 from steelyard import RecordingError
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Imu, Setup, WrenchSensor
-from steelyard.recording.message_streams import RECEIVED, STAMPS, MessageStream
-from steelyard.recording.ros_messages import ROS_TYPES
-from steelyard.recording.topics import assign_topics, ignored_topics
+from steelyard.recording.bags.message_streams import RECEIVED, STAMPS, MessageStream
+from steelyard.recording.bags.ros_messages import ROS_TYPES
+from steelyard.recording.bags.topics import assign_topics, ignored_topics
 
 COLUMNS = {
     "imu": ("gyro.x", "accel.x", "quat.x"),

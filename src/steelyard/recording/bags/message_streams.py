@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
+from steelyard.recording.bags.ros_messages import ENCODINGS, SECOND, Decoder, columns_of, kind_of
 from steelyard.recording.columns import LazyColumns, Spool, select_columns
-from steelyard.recording.ros_messages import ENCODINGS, SECOND, Decoder, columns_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.model.parameters import FloatArray
-    from steelyard.recording.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
+    from steelyard.recording.bags.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
 
 SPOOL_BYTES = 4_000_000
 """Bytes of rows that one stream keeps in memory: several of them are read at once."""

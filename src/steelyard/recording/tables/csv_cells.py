@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.recording.csv_dialect import MISSING, is_date, is_missing, is_number
+from steelyard.recording.tables.csv_dialect import MISSING, is_date, is_missing, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import in_words
-from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
-from steelyard.recording.message_clocks import (
+from steelyard.recording.bags.message_clocks import (
     MESSAGE,
     RECEIVE,
     choose_clock,
@@ -20,12 +19,13 @@ from steelyard.recording.message_clocks import (
     read_topic_clock,
     seconds_since,
 )
-from steelyard.recording.message_streams import MessageCollector
+from steelyard.recording.bags.message_streams import MessageCollector
+from steelyard.recording.bags.ros_messages import SECOND
+from steelyard.recording.bags.topic_rates import note_rates
+from steelyard.recording.bags.topics import IGNORE, assign_topics, ignored_topics
+from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
 from steelyard.recording.recording import Recording
 from steelyard.recording.resampling import ResampledColumns, Stream
-from steelyard.recording.ros_messages import SECOND
-from steelyard.recording.topic_rates import note_rates
-from steelyard.recording.topics import IGNORE, assign_topics, ignored_topics
 from steelyard.recording.wording import show_name
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Setup
-    from steelyard.recording.message_clocks import StreamClock
-    from steelyard.recording.message_streams import MessageStream
-    from steelyard.recording.ros_messages import IntArray
-    from steelyard.recording.topics import AssignedStream, Role
+    from steelyard.recording.bags.message_clocks import StreamClock
+    from steelyard.recording.bags.message_streams import MessageStream
+    from steelyard.recording.bags.ros_messages import IntArray
+    from steelyard.recording.bags.topics import AssignedStream, Role
 
 
 def open_collector(name: str, setup: Setup) -> MessageCollector:

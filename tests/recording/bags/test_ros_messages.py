@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.recording.ros_encoding import Encoder, build_template
-from steelyard.recording.ros_messages import BrokenMessageError, Decoder, columns_of, find_layout, kind_of
-from tests.recording.bags import (
+from steelyard.recording.bags.ros_encoding import Encoder, build_template
+from steelyard.recording.bags.ros_messages import BrokenMessageError, Decoder, columns_of, find_layout, kind_of
+from tests.recording.bags.bags import (
     IMU,
     JOINT_STATE,
     ODOMETRY,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean, in_words
+from steelyard.recording.bags.message_streams import with_slash
+from steelyard.recording.bags.ros_messages import ROS_TYPES, kind_of
 from steelyard.recording.column_names import BASE, JOINT_QUANTITIES
-from steelyard.recording.message_streams import with_slash
-from steelyard.recording.ros_messages import ROS_TYPES, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.model.setup import Imu, Setup, WrenchSensor
-    from steelyard.recording.message_streams import MessageStream
-    from steelyard.recording.ros_messages import Kind
+    from steelyard.recording.bags.message_streams import MessageStream
+    from steelyard.recording.bags.ros_messages import Kind
 
 Role = Literal["joints", "commands", "sensor", "base"]
 

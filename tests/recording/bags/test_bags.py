@@ -16,11 +16,11 @@ from rosbags.typesys import Stores, get_typestore
 from steelyard import Recording, RecordingError
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Imu, Setup, WrenchSensor
-from steelyard.recording.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
+from steelyard.recording.bags.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
+from steelyard.recording.bags.mcap_file import read_mcap, write_mcap
 from steelyard.recording.columns import LazyColumns
-from steelyard.recording.mcap_file import read_mcap, write_mcap
 from tests.laboratory.trials import robot, short_trial
-from tests.recording.bags import START, imu, in_order, joint_state, odometry, ramp, types, wrench, write
+from tests.recording.bags.bags import START, imu, in_order, joint_state, odometry, ramp, types, wrench, write
 
 FORMATS = {
     "walk.mcap": (write_mcap, read_mcap),
@@ -291,8 +291,8 @@ def test_one_joint_in_messages_of_several_shapes_is_one_column(tmp_path):
 
 def test_a_large_bag_stays_out_of_memory_and_is_the_same(trial, tmp_path, monkeypatch):
     write_mcap(trial, tmp_path / "walk.mcap")
-    monkeypatch.setattr("steelyard.recording.message_streams.SPOOL_BYTES", 100_000)
-    monkeypatch.setattr("steelyard.recording.topic_recording.MEMORY", 100_000)
+    monkeypatch.setattr("steelyard.recording.bags.message_streams.SPOOL_BYTES", 100_000)
+    monkeypatch.setattr("steelyard.recording.bags.topic_recording.MEMORY", 100_000)
     again = read_mcap(tmp_path / "walk.mcap", robot("g1").setup)
     assert isinstance(again.values, LazyColumns)
     assert_same(trial, again)
@@ -307,8 +307,8 @@ def test_messages_that_stand_in_no_order_are_sorted_by_receipt(tmp_path, monkeyp
     order = np.argsort(np.arange(400) // 10 * 10 + np.random.default_rng(1).uniform(0, 25, 400))
     shuffled = write(tmp_path / "shuffled.mcap", [messages[row] for row in order])
     assert_same(expected, read(shuffled))
-    monkeypatch.setattr("steelyard.recording.message_streams.SPOOL_BYTES", 1000)
-    monkeypatch.setattr("steelyard.recording.topic_recording.MEMORY", 1000)
+    monkeypatch.setattr("steelyard.recording.bags.message_streams.SPOOL_BYTES", 1000)
+    monkeypatch.setattr("steelyard.recording.bags.topic_recording.MEMORY", 1000)
     assert_same(expected, read(shuffled))
 
 

@@ -10,8 +10,8 @@ from steelyard.model.setup import parse_setup
 from steelyard.recording import columns, read_recording
 from steelyard.recording.clocks import read_clock
 from steelyard.recording.column_names import ColumnName, parse_column
-from steelyard.recording.column_plan import Contents, plan_columns
-from steelyard.recording.tables import apply_map, read_table
+from steelyard.recording.tables.column_plan import Contents, plan_columns
+from steelyard.recording.tables.table import apply_map, read_table
 
 
 class Table:

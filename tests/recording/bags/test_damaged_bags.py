@@ -13,10 +13,10 @@ from mcap.writer import CompressionType, Writer
 
 from steelyard import Recording, RecordingError
 from steelyard.model.setup import Setup
-from steelyard.recording.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
-from steelyard.recording.mcap_file import read_mcap, write_mcap
-from steelyard.recording.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
-from tests.recording.bags import START, imu, in_order, ramp, wrench, write
+from steelyard.recording.bags.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
+from steelyard.recording.bags.mcap_file import read_mcap, write_mcap
+from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
+from tests.recording.bags.bags import START, imu, in_order, ramp, wrench, write
 
 
 def read(path, clock=None):

@@ -9,8 +9,9 @@ import pytest
 from steelyard import Recording, RecordingError
 from steelyard.exceptions import RecordingWarning
 from steelyard.model.setup import parse_setup
-from steelyard.recording import columns, csv_file, read_recording
-from steelyard.recording.tables import read_table
+from steelyard.recording import columns, read_recording
+from steelyard.recording.tables import csv_file
+from steelyard.recording.tables.table import read_table
 from tests.recording import fuzzing
 
 TABLE = Recording(

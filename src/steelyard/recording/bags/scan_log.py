@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from steelyard.recording.ros_messages import SECOND
+from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.wording import reason
 
 

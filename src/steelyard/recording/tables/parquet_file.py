@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording import columns as limits
-from steelyard.recording.column_plan import Contents, OwnMark, heed_mark, plan_columns
 from steelyard.recording.columns import LazyColumns, MappedColumns
 from steelyard.recording.recording import MAPPED_MARK
-from steelyard.recording.tables import block_rows, fill_rows, finish_recording, join_stamps, read_table
+from steelyard.recording.tables.column_plan import Contents, OwnMark, heed_mark, plan_columns
+from steelyard.recording.tables.table import block_rows, fill_rows, finish_recording, join_stamps, read_table
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:

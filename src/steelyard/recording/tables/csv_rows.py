@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.csv_cells import drop_empty_rows
+from steelyard.recording.tables.csv_cells import drop_empty_rows
 from steelyard.recording.wording import count, show_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from steelyard.recording.csv_dialect import Dialect
+    from steelyard.recording.tables.csv_dialect import Dialect
 
 
 class RowJudge:

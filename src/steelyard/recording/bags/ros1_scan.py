@@ -7,15 +7,15 @@ from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.ros_messages import SECOND
-from steelyard.recording.scan_log import ScanLog
-from steelyard.recording.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
+from steelyard.recording.bags.ros_messages import SECOND
+from steelyard.recording.bags.scan_log import ScanLog
+from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from steelyard.recording.message_streams import MessageCollector, TopicReader
+    from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
 
 MAGIC = b"#ROSBAG V"
 VERSION = b"2.0"

@@ -8,17 +8,17 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from steelyard.exceptions import RecordingError
+from steelyard.recording.bags.scan_log import ScanLog, complaint
+from steelyard.recording.bags.topic_recording import build_recording, open_collector
+from steelyard.recording.bags.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
+from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
 from steelyard.recording.extras import missing_package
-from steelyard.recording.scan_log import ScanLog, complaint
-from steelyard.recording.topic_recording import build_recording, open_collector
-from steelyard.recording.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
-from steelyard.recording.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.model.setup import Setup
-    from steelyard.recording.message_streams import MessageCollector, TopicReader
+    from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
     from steelyard.recording.recording import Recording
 
 MAGIC = b"\x89MCAP0\r\n"

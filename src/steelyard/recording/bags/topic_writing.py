@@ -9,6 +9,8 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import in_words
+from steelyard.recording.bags.ros_encoding import WORLD, Encoder, build_template
+from steelyard.recording.bags.ros_messages import JOINT_FIELDS, ROS_TYPES, SECOND
 from steelyard.recording.column_names import (
     BASE,
     GRAMMAR,
@@ -18,15 +20,13 @@ from steelyard.recording.column_names import (
     parse_column,
     wrench_columns,
 )
-from steelyard.recording.ros_encoding import WORLD, Encoder, build_template
-from steelyard.recording.ros_messages import JOINT_FIELDS, ROS_TYPES, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from steelyard.model.parameters import FloatArray
+    from steelyard.recording.bags.ros_messages import Encoding, IntArray, Kind
     from steelyard.recording.recording import Recording
-    from steelyard.recording.ros_messages import Encoding, IntArray, Kind
 
 _ROWS = 2048
 _JOINT_STATES = "/joint_states"

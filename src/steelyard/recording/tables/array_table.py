@@ -11,9 +11,9 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.recording_map import TIME_UNITS
-from steelyard.recording.column_plan import Contents
-from steelyard.recording.tables import block_rows, fill_rows
-from steelyard.recording.time_column import find_time
+from steelyard.recording.tables.column_plan import Contents
+from steelyard.recording.tables.table import block_rows, fill_rows
+from steelyard.recording.tables.time_column import find_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

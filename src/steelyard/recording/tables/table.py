@@ -11,10 +11,10 @@ from steelyard.exceptions import RecordingError
 from steelyard.model.recording_map import TIME_UNITS
 from steelyard.recording import columns as limits
 from steelyard.recording.clocks import check_range, clean_clock, read_clock
-from steelyard.recording.column_plan import ColumnPlan, Contents, assign_columns, heed_mark, plan_columns
 from steelyard.recording.columns import KeptRows, LazyColumns, MappedColumns, Spool, rescale
 from steelyard.recording.recording import Recording
-from steelyard.recording.time_column import guess_unit
+from steelyard.recording.tables.column_plan import ColumnPlan, Contents, assign_columns, heed_mark, plan_columns
+from steelyard.recording.tables.time_column import guess_unit
 from steelyard.recording.wording import count, show_name
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from steelyard.model.parameters import FloatArray
     from steelyard.model.recording_map import RecordingMap
-    from steelyard.recording.column_plan import OwnMark
-    from steelyard.recording.time_column import TimeColumn
+    from steelyard.recording.tables.column_plan import OwnMark
+    from steelyard.recording.tables.time_column import TimeColumn
 
 _STANDSTILL = 10_000
 _SECOND = TIME_UNITS["ns"]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.recording.ros_messages import JOINT_FIELDS, SECOND, find_layout
+from steelyard.recording.bags.ros_messages import JOINT_FIELDS, SECOND, find_layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.model.parameters import FloatArray
-    from steelyard.recording.ros_messages import ByteArray, Encoding, IntArray, Kind
+    from steelyard.recording.bags.ros_messages import ByteArray, Encoding, IntArray, Kind
 
 WORLD = "world"
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
-from steelyard.recording.column_plan import OwnMark, heed_mark
 from steelyard.recording.recording import MAPPED_MARK
+from steelyard.recording.tables.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
+from steelyard.recording.tables.column_plan import OwnMark, heed_mark
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:

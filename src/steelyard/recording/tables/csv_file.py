@@ -9,9 +9,15 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.column_plan import Contents
-from steelyard.recording.csv_cells import NotANumberError, as_numbers, careful_dates, careful_numbers, careful_times
-from steelyard.recording.csv_dialect import (
+from steelyard.recording.tables.column_plan import Contents
+from steelyard.recording.tables.csv_cells import (
+    NotANumberError,
+    as_numbers,
+    careful_dates,
+    careful_numbers,
+    careful_times,
+)
+from steelyard.recording.tables.csv_dialect import (
     BLANKS,
     HEAD_BYTES,
     MISSING,
@@ -23,11 +29,11 @@ from steelyard.recording.csv_dialect import (
     is_number,
     is_whole,
 )
-from steelyard.recording.csv_rows import RowJudge
-from steelyard.recording.csv_stream import LastBytes, SingleBlanks, guess_size, open_text, read_bytes
-from steelyard.recording.csv_units import known_unit, split_unit
-from steelyard.recording.tables import fill_rows
-from steelyard.recording.time_column import unit_of_word
+from steelyard.recording.tables.csv_rows import RowJudge
+from steelyard.recording.tables.csv_stream import LastBytes, SingleBlanks, guess_size, open_text, read_bytes
+from steelyard.recording.tables.csv_units import known_unit, split_unit
+from steelyard.recording.tables.table import fill_rows
+from steelyard.recording.tables.time_column import unit_of_word
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:
@@ -35,9 +41,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.model.parameters import FloatArray
-    from steelyard.recording.column_plan import OwnMark
-    from steelyard.recording.csv_dialect import Dialect
     from steelyard.recording.recording import Recording
+    from steelyard.recording.tables.column_plan import OwnMark
+    from steelyard.recording.tables.csv_dialect import Dialect
 
 _BLOCK_BYTES = 1 << 19
 _ROWS_IN_BLOCK = 8

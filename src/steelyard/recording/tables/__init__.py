@@ -1,0 +1,1 @@
+"""Tables: CSV, Parquet, NPZ, HDF5, and how their columns become Steelyard's."""
