@@ -50,7 +50,7 @@ def test_the_fault_shown_is_the_fault_found() -> None:
     from steelyard.laboratory.faults import FAULTS
 
     _, shown = blocks("text")
-    sentence, *lines = shown.strip().splitlines()
+    sentence, _, *lines, _ = shown.strip().splitlines()
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
     (fault,) = FAULTS["upside down"].spoil(model, recording).inspect(model).faults
     assert sentence == f"fault: {fault.words}"

@@ -45,7 +45,7 @@ def inspect(
         Clock | None, typer.Option(help="Of bags: the time that messages carry, or that of their receipt.")
     ] = None,
     as_written: Annotated[
-        bool, typer.Option("--as-written", help="Read columns as they are, without the setup's [recording] and delays.")
+        bool, typer.Option("--as-written", help="Read columns as they are, without the setup's map and delays.")
     ] = False,
     join: Annotated[bool, typer.Option("--join", help="Take the recordings as one that was split into files.")] = False,
     channels: Annotated[bool, typer.Option("--channels", help="Show noise and band of every channel.")] = False,
@@ -103,7 +103,7 @@ def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) 
     gaps = f"{len(clock.gaps)} gaps" if len(clock.gaps) != 1 else "1 gap"
     console.print(
         f"{result.row_count} rows, {clock.end - clock.start:.2f} s at {clock.rate:.5g} Hz, jitter "
-        f"{1e3 * clock.jitter:.2g} ms, {gaps}",
+        f"{round(1e3 * clock.jitter, 4):g} ms, {gaps}",
         highlight=False,
     )
     console.print(_table(result, channels=channels))

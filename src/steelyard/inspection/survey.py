@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.recording.column_names import parse_column
-from steelyard.recording.resampling import GAP_PERIODS, usual_period
+from steelyard.recording.resampling import tolerated_silence, usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Clock:
         end: Last time, s.
         rate: Usual rows a second.
         jitter: Standard deviation of the steps between gaps, s.
-        gaps: Beginning and length of each gap, s; a gap is longer than `GAP_PERIODS` usual steps.
+        gaps: Beginning and length of each gap, s; a gap is longer than `tolerated_silence`.
     """
 
     start: float
@@ -107,11 +107,10 @@ class Survey:
 def survey_clock(time: FloatArray) -> Clock:
     """Gives how even a clock is."""
     steps = np.diff(time)
-    period = usual_period(time)
-    long = steps > GAP_PERIODS * period
+    long = steps > tolerated_silence(time)
     gaps = tuple((float(time[row]), float(steps[row])) for row in np.flatnonzero(long))
     jitter = float(np.std(steps[~long])) if np.any(~long) else 0.0
-    return Clock(float(time[0]), float(time[-1]), 1.0 / period, jitter, gaps)
+    return Clock(float(time[0]), float(time[-1]), usual_rate(time), jitter, gaps)
 
 
 def survey_recording(recording: Recording) -> Survey:

@@ -12,7 +12,7 @@ from steelyard.model.setup import WRENCH_AXES
 from steelyard.motion.kinematics import cross, frame_motion
 from steelyard.motion.motion import GRAVITY, Motion
 from steelyard.motion.smoothing import EDGE_PERIODS, differentiate, differentiate_twice, smooth
-from steelyard.recording.resampling import GAP_PERIODS, usual_period
+from steelyard.recording.resampling import tolerated_silence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -283,7 +283,7 @@ def clean_parts(recording: Recording) -> list[Recording]:
 def _even_stretches(recording: Recording) -> Iterator[Recording]:
     """Gives the stretches of a recording over which its clock has no gap, on even times."""
     # A slow clock's own period is no gap.
-    longest = max(LONGEST_GAP, GAP_PERIODS * usual_period(recording.time))
+    longest = max(LONGEST_GAP, tolerated_silence(recording.time))
     cuts = np.flatnonzero(np.diff(recording.time) > longest) + 1
     for start, stop in zip([0, *cuts], [*cuts, len(recording)], strict=True):
         if stop - start > 1:

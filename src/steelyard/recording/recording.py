@@ -23,7 +23,7 @@ from steelyard.recording.columns import (
     read_rows,
     select_columns,
 )
-from steelyard.recording.resampling import ResampledColumns, Stream, usual_period
+from steelyard.recording.resampling import ResampledColumns, Stream, usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -218,7 +218,7 @@ class Recording:
         Raises:
             RecordingError: The rate is not positive, or there would be more than 100 million rows.
         """
-        chosen = rate if rate is not None else 1.0 / usual_period(self.time)
+        chosen = rate if rate is not None else usual_rate(self.time)
         if not (np.isfinite(chosen) and chosen > 0.0):
             raise RecordingError(f"{self.name} cannot be resampled at {chosen!r} rows a second; give a positive rate")
         if self.duration * chosen > _MOST_ROWS:

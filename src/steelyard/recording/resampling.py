@@ -62,6 +62,18 @@ def tolerated_silence(time: FloatArray) -> float:
     return GAP_PERIODS * max(float(np.median(steps)), float(np.quantile(steps, _USUAL_SHARE, method="lower")))
 
 
+def usual_rate(time: FloatArray) -> float:
+    """Gives how many readings a second there usually are; zero for fewer than two."""
+    if len(time) < 2:
+        return 0.0
+    steps = np.diff(time)
+    between_gaps = steps[steps <= tolerated_silence(time)]
+    mean = float(between_gaps.mean())
+    median = float(np.median(steps))
+    # Readings that come in bursts have a tiny median step.
+    return 1.0 / (median if median > 0.5 * mean else mean)
+
+
 class ResampledColumns(LazyColumns):
     """Streams on one clock.
 
