@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.figures import Figure, Study
+from benchmarks.figures import RESULTS, Figure, Study
 from steelyard import Recording, estimate_delays, inspect_recording, load_model, read_recording
 from steelyard.laboratory import DEFAULT_SENSORS, simulate
 from steelyard.laboratory.faults import FAULTS
@@ -358,18 +358,29 @@ def main() -> int:
     """Runs all parts that are not left out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without", nargs="*", choices=PARTS, default=[])
+    parser.add_argument("--again", nargs="*", choices=PARTS, default=[], help="run these parts anew, keep the others")
     parser.add_argument("--measure", nargs=2, metavar=("TASK", "PATH"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         _measure(arguments.measure[0], Path(arguments.measure[1]))
         return 0
     study = Study("recordings", {"first": SEEDS[0], "last": SEEDS[-1]})
+    stored = json.loads((RESULTS / "recordings.json").read_text(encoding="utf-8")) if arguments.again else None
+    by_part: dict[str, list[str]] = stored["raw"]["parts"] if stored else {}
     for part in PARTS:
-        if part not in arguments.without:
-            start = time.perf_counter()
+        if stored and part not in arguments.again:
+            names = by_part[part]
+            kept = [figure for figure in stored["figures"] if figure["what"] in names]
+            study.figures += [Figure(**{key: each[key] for key in each if key != "met"}) for each in kept]
+            study.raw[part] = stored["raw"].get(part)
+        elif part not in arguments.without:
+            start, before = time.perf_counter(), len(study.figures)
             globals()[part](study)
+            by_part[part] = [figure.what for figure in study.figures[before:]]
             print(f"{part}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    study.raw["left_out"] = arguments.without
+    study.raw |= {"parts": by_part, "left_out": arguments.without, "run_again": arguments.again}
+    if stored:
+        study.raw["first_run"] = stored["commit"]
     return study.finish()
 
 

@@ -129,8 +129,8 @@ def find_inertial_mounting(imu: str, seen: Prediction) -> InertialMounting:
         return InertialMounting(imu, upright, upright, without_gravity=True, misfit=np.inf)
     accel = _misfits(seen.accel, seen.accel_read, ACCELEROMETER_UNITS, _TOLERANCE[0], _MEAN_TOLERANCE)
     gyro = _misfits(seen.gyro, seen.gyro_read, GYRO_UNITS, _TOLERANCE[1], np.inf)
-    if seen.gyro.std(axis=0).max() < _TOLERANCE[1]:
-        # Of a robot that does not turn, the gyro tells nothing.
+    if max(seen.gyro.std(axis=0).max(), seen.gyro_read.std(axis=0).max()) < _TOLERANCE[1]:
+        # The gyro of a robot that does not turn, and says so, tells nothing more.
         gyro[:] = 0.0
     stated = accel[0, 0] + gyro[0, 0]
     # Both are usually one housing; only where no common turn does are they looked at each by itself.

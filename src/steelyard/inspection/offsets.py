@@ -74,7 +74,8 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
     triangle = equation.triangle
     rest, change = triangle[:, 0] + triangle[:, 1], triangle[:, 2:]
     noise = max(float(rest @ rest) / equation.freedom, 1.0)
-    chosen: list[int] = []
+    bearing = _bearing(system, motions)
+    chosen = list(bearing)
     rivals: dict[int, tuple[str, ...]] = {}
     while len(chosen) < len(sources):
         costs = np.full(len(sources), np.inf)
@@ -95,10 +96,28 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
     errors = _standard_errors(equation, chosen, values, precision, max(1, round(motions[0].sample_rate)))
     signs = {sensor.name: 1.0 if sensor.sign == "on_robot" else -1.0 for sensor in model.setup.wrench_sensors}
     return [
-        Offset(sources[number].name, float(signs[_sensor(sources[number].name)] * value), float(error), rivals[number])
+        Offset(
+            sources[number].name,
+            float(signs[_sensor(sources[number].name)] * value),
+            float(error),
+            rivals.get(number, ()),
+        )
         for number, value, error in zip(chosen, values, errors, strict=True)
-        if abs(value) > _CERTAIN * error
+        if number not in bearing and abs(value) > _CERTAIN * error
     ]
+
+
+def _bearing(system: System, motions: Sequence[Motion]) -> list[int]:
+    """Gives the component of each sensor that bears the weight.
+
+    Its offset cannot be told from the model's own weight and centre of mass: it is freed, but never named.
+    """
+    means = np.mean(np.abs(np.concatenate([system.forces(motion) for motion in motions])), axis=0)
+    by_sensor: dict[str, list[int]] = {}
+    for number, source in enumerate(system.sensing.measured):
+        if source.axis.startswith("f"):
+            by_sensor.setdefault(_sensor(source.name), []).append(number)
+    return [max(numbers, key=lambda number: float(means[number])) for numbers in by_sensor.values()]
 
 
 def _standard_errors(
