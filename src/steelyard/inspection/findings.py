@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from steelyard.model.names import translate
 from steelyard.model.recording_map import ColumnSource
 
 if TYPE_CHECKING:
@@ -70,11 +70,8 @@ def write_fix(setup: Setup, corrections: Mapping[str, ColumnSource]) -> tuple[st
 def source_of(setup: Setup, column: str) -> ColumnSource:
     """Gives where a column comes from according to a setup's map; the column itself where the map is silent."""
     for target, source in setup.recording.columns.items():
-        pattern = re.compile("(.*)".join(re.escape(piece) for piece in target.split("*")), flags=re.DOTALL)
-        match = pattern.fullmatch(column)
-        if match:
-            pieces = source.name.split("*")
-            name = "".join(piece + text for piece, text in zip(pieces, [*match.groups(), ""], strict=True))
+        name = translate(column, target, source.name)
+        if name is not None:
             return ColumnSource(name, source.scale, source.offset)
     for array, channels in setup.recording.arrays.items():
         if column in channels.names:

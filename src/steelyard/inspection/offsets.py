@@ -82,7 +82,8 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
         for number in set(range(len(sources))) - set(chosen):
             costs[number] = _fit(rest, change, precision, [*chosen, number])[0]
         before = _fit(rest, change, precision, chosen)[0]
-        best = _preferred(costs, noise, chosen, [source.name for source in sources])
+        named = [number for number in chosen if number not in bearing]
+        best = _preferred(costs, noise, named, [source.name for source in sources])
         values = _fit(rest, change, precision, [*chosen, best])[1]
         if (before - costs[best]) / noise < DECISIVE or abs(values[-1]) < LEAST[kinds[best]]:
             break
@@ -132,10 +133,10 @@ def _standard_errors(
     return np.sqrt(np.diag(spread))
 
 
-def _preferred(costs: FloatArray, noise: float, chosen: Sequence[int], names: Sequence[str]) -> int:
+def _preferred(costs: FloatArray, noise: float, named: Sequence[int], names: Sequence[str]) -> int:
     """Gives the component that explains most; among equals, one of a sensor that is known to be off."""
     best = int(np.argmin(costs))
-    known = {_sensor(names[number]) for number in chosen}
+    known = {_sensor(names[number]) for number in named}
     near = [int(number) for number in np.flatnonzero(costs - costs[best] < _RIVAL * noise)]
     equals = [number for number in near if _sensor(names[number]) in known]
     return min(equals, key=lambda number: float(costs[number])) if equals else best

@@ -39,19 +39,17 @@ def match_pattern(pattern: str, names: Iterable[str]) -> list[str]:
 
 def pair_by_patterns(left: str, right: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Gives the pairs of names that match `left` and `right` with the same text in place of each ``*``."""
-    expression = _expression(left)
     known = set(names)
-    pairs = []
-    for name in names:
-        match = expression.fullmatch(name)
-        if match is None:
-            continue
-        pieces = right.split("*")
-        captured = [*match.groups(), ""]
-        partner = "".join(piece + text for piece, text in zip(pieces, captured, strict=True))
-        if partner in known and partner != name:
-            pairs.append((name, partner))
-    return pairs
+    partners = ((name, translate(name, left, right)) for name in names)
+    return [(name, partner) for name, partner in partners if partner in known and partner != name]
+
+
+def translate(name: str, pattern: str, other: str) -> str | None:
+    """Gives `other` with the texts that each ``*`` of `pattern` stands for in `name`; None where it does not match."""
+    match = _expression(pattern).fullmatch(name)
+    if match is None:
+        return None
+    return "".join(piece + text for piece, text in zip(other.split("*"), [*match.groups(), ""], strict=True))
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.model.names import did_you_mean, match_pattern, translate
 from steelyard.model.recording_map import UNITS, ArraySource, ColumnSource, RecordingMap
 from steelyard.recording.column_names import GRAMMAR, parse_column
 from steelyard.recording.tables.time_column import TimeColumn, find_time
@@ -215,15 +215,12 @@ def _is_there(target: str, source: ColumnSource, known: set[str], contents: Cont
 
 def _matches(target: str, source: ColumnSource, free: Sequence[str], contents: Contents) -> dict[str, ColumnSource]:
     """Gives the columns that a pattern of the map names."""
-    expression = re.compile("(.*)".join(re.escape(piece) for piece in source.name.split("*")), re.DOTALL)
-    pieces = target.split("*")
     found: dict[str, ColumnSource] = {}
     odd = []
     for name in free:
-        match = expression.fullmatch(name)
-        if match is None:
+        text = translate(name, source.name, target)
+        if text is None:
             continue
-        text = "".join(piece + part for piece, part in zip(pieces, [*match.groups(), ""], strict=True))
         if parse_column(text) is None:
             odd.append(text)
         else:
