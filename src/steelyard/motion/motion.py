@@ -37,8 +37,11 @@ class Motion:
         torques: By joint, the measured torque or force, shape (n,) (a ball joint: (n, 3)).
         contacts: By sole, whether it stands on the ground, shape (n,); a sole not named always does.
         sample_rate: Samples a second.
-        bandwidth: Frequency (Hz) up to which the data carry information, where a filter limited it; else None.
+        bandwidth: Noise-equivalent bandwidth (Hz) of the filter that all channels passed: that of the ideal filter which
+            lets as much white noise through; None where there was none.
         orientation: Quaternion x y z w of the base link in the world, shape (n, 4), where it is known.
+        origin: Which recording it was made of (`Recording.origin`); empty where that is not known.
+        notes: What was chosen on the way and why, one sentence each.
     """
 
     time: FloatArray
@@ -55,6 +58,8 @@ class Motion:
     sample_rate: float = 1.0
     bandwidth: float | None = None
     orientation: FloatArray | None = None
+    origin: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration"):
@@ -62,6 +67,7 @@ class Motion:
         for group in ("wrenches", "torques"):
             arrays = {name: _as_numbers(values, f"{group} of {name}") for name, values in getattr(self, group).items()}
             object.__setattr__(self, group, arrays)
+        object.__setattr__(self, "notes", tuple(self.notes))
         contacts = {name: np.asarray(values, dtype=np.bool_) for name, values in self.contacts.items()}
         object.__setattr__(self, "contacts", contacts)
         if self.time.ndim != 1:
@@ -76,7 +82,7 @@ class Motion:
 
     @property
     def effective_count(self) -> float:
-        """How many independent samples the motion is worth: a filter at f Hz leaves 2 f of them a second."""
+        """How many independent samples the motion is worth: a bandwidth of f Hz leaves 2 f of them a second."""
         if self.bandwidth is None:
             return float(len(self))
         return len(self) * min(1.0, 2.0 * self.bandwidth / self.sample_rate)

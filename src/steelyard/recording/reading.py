@@ -11,6 +11,7 @@ from steelyard.model.names import did_you_mean
 from steelyard.model.packages import as_path
 from steelyard.model.recording_map import CLOCKS, RecordingMap
 from steelyard.model.setup import Setup
+from steelyard.recording.identity import hash_file, known_identity
 from steelyard.recording.recording import sensor_of
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def read_recording(
         recording = _read_messages(place, kind, setup, clock or setup.recording.clock)
     else:
         recording = _read_columns(place, kind, setup.recording, model.joints if model is not None else ())
+    recording = replace(recording, identity=known_identity(hash_file(place)))
     if mapped:
         recording = _take_delays_out(recording, setup)
     for note in recording.notes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from steelyard.recording.columns import (
     read_rows,
     select_columns,
 )
+from steelyard.recording.identity import Identity, hash_columns, joined_identity
 from steelyard.recording.resampling import ResampledColumns, Stream, usual_rate
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Recording:
         epoch: The whole second since 1970 that `time` counts from; zero where the clock is another.
         notes: What was noticed while it was read, a sentence each.
         mapped: Whether the setup's map and delays were applied when it was read.
+        identity: Which recording it is a part or a copy of; see `origin`.
     """
 
     time: FloatArray
@@ -58,6 +59,7 @@ class Recording:
     epoch: int = 0
     notes: tuple[str, ...] = ()
     mapped: bool = False
+    identity: Identity | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         time = _frozen("time", self.time)
@@ -82,6 +84,7 @@ class Recording:
                 raise RecordingError(
                     f"{self.name}: the columns have {self.values.row_count} rows, time has {len(time)}", column="time"
                 )
+            self._identify()
             return
         columns = {}
         for name, column in self.values.items():
@@ -92,6 +95,12 @@ class Recording:
                     column=name,
                 )
         object.__setattr__(self, "values", MappingProxyType(columns))
+        self._identify()
+
+    def _identify(self) -> None:
+        if self.identity is None:
+            # Not of the recording itself, which would then wait for the collector of cycles.
+            object.__setattr__(self, "identity", Identity(partial(hash_columns, self.time, self.values)))
 
     def __len__(self) -> int:
         return len(self.time)
@@ -257,11 +266,16 @@ class Recording:
     @cached_property
     def sha256(self) -> str:
         """Hash of all of it: two recordings with equal hashes have the same bytes."""
-        digest = hashlib.sha256(self.time.tobytes())
-        for name, values in self.values.items():
-            digest.update(name.encode())
-            digest.update(values.tobytes())
-        return digest.hexdigest()
+        return hash_columns(self.time, self.values)
+
+    @property
+    def origin(self) -> str:
+        """Hash of what it came from, the same for all parts and copies of it, resampled or with other columns.
+
+        Of a file (or the files of a bag's folder) it is the sha256 of the content, of columns in memory that of time
+        and values. Two recordings of one origin tell of the same instants where their times are the same.
+        """
+        return self.identity.sha256 if self.identity is not None else self.sha256
 
     def __repr__(self) -> str:
         return f"<Recording {self.name}: {len(self)} rows, {len(self.values)} columns, {self.duration:.2f} s>"
@@ -313,6 +327,7 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
         first.epoch,
         tuple(dict.fromkeys(note for each in recordings for note in each.notes)),
         any(each.mapped for each in recordings),
+        joined_identity([each.identity for each in recordings if each.identity is not None], same_clock=gap is None),
     )
 
 
