@@ -108,3 +108,27 @@ class LaboratoryError(SteelyardError):
     def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
         self.names = tuple(names)
         super().__init__(message)
+
+
+class IdentifiabilityError(SteelyardError):
+    """The data do not say what they are asked for.
+
+    Attributes:
+        names: The parameters, links or sensors at fault.
+    """
+
+    def __init__(self, message: str, *, names: Iterable[str] = ()) -> None:
+        self.names = tuple(names)
+        super().__init__(message)
+
+
+class SolverError(SteelyardError):
+    """A problem of identification was not solved; the message says why, and what to do.
+
+    Attributes:
+        status: What the solver said.
+    """
+
+    def __init__(self, message: str, *, status: str = "failed") -> None:
+        self.status = status
+        super().__init__(message)

@@ -3,5 +3,15 @@
 from steelyard.regression.evidence import Evidence, EvidenceKey, load_evidence
 from steelyard.regression.gathering import gather_evidence, residuals
 from steelyard.regression.noise import DEFAULT_NOISE
+from steelyard.regression.origins import Origin, shared_seconds
 
-__all__ = ["DEFAULT_NOISE", "Evidence", "EvidenceKey", "gather_evidence", "load_evidence", "residuals"]
+__all__ = [
+    "DEFAULT_NOISE",
+    "Evidence",
+    "EvidenceKey",
+    "Origin",
+    "gather_evidence",
+    "load_evidence",
+    "residuals",
+    "shared_seconds",
+]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.regression.factor import Factor
+from steelyard.regression.origins import Origin, merge_origins
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RANK_FLOOR = 1e-8
 """Singular values (of unit columns) below this share of the greatest may be called zero; the widest gap decides."""
@@ -36,6 +40,7 @@ class EvidenceKey:
         unknown: Unmeasured ones that were projected out.
         torques: Joints whose torque is used.
         weights: Standard deviation by measured component, by which rows are whitened; empty for plain sums.
+        instruments: Where rows were multiplied by instruments, what these were; else empty.
     """
 
     links: tuple[str, ...]
@@ -50,6 +55,7 @@ class EvidenceKey:
     unknown: tuple[str, ...]
     torques: tuple[str, ...]
     weights: tuple[float, ...]
+    instruments: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +72,9 @@ class Evidence:
         sample_count: Samples gathered.
         effective_count: How many independent samples they are worth.
         row_count: Equations gathered.
+        totals: By measured component or joint, the sum of its readings and the sum of their squares.
+        origins: Stretches of the recordings that were gathered, as far as they are known.
+        variance: Variance of the rows where it is known beforehand; None where the residual has to tell it.
     """
 
     key: EvidenceKey
@@ -75,6 +84,9 @@ class Evidence:
     sample_count: int
     effective_count: float
     row_count: int
+    totals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    origins: tuple[Origin, ...] = ()
+    variance: float | None = None
 
     def __radd__(self, other: object) -> Evidence:
         # sum() starts from 0.
@@ -83,14 +95,16 @@ class Evidence:
     def __add__(self, other: Evidence) -> Evidence:
         if not isinstance(other, Evidence):
             return NotImplemented
-        for field in vars(self.key):
-            mine, theirs = getattr(self.key, field), getattr(other.key, field)
+        for aspect in vars(self.key):
+            mine, theirs = getattr(self.key, aspect), getattr(other.key, aspect)
             if mine != theirs:
                 raise EvidenceError(
-                    f"evidence with different {field} does not add: {_shortened(mine)} here, {_shortened(theirs)} "
+                    f"evidence with different {aspect} does not add: {_shortened(mine)} here, {_shortened(theirs)} "
                     "there; gather both alike",
-                    names=[field],
+                    names=[aspect],
                 )
+        if self.variance != other.variance:
+            raise EvidenceError("evidence with a known variance and evidence without one do not add; gather both alike")
         theirs = other.factor
         if not np.array_equal(self.independent, other.independent):
             # Another machine may have kept other columns of the same system: take those that were kept here.
@@ -98,15 +112,24 @@ class Evidence:
             theirs = other.full_factor[:, kept]
         total = Factor(len(self.factor))
         total.add(np.concatenate([self.factor, theirs]))
-        return Evidence(
-            self.key,
-            np.ascontiguousarray(total.matrix),
-            self.independent,
-            self.dependence,
-            self.sample_count + other.sample_count,
-            self.effective_count + other.effective_count,
-            self.row_count + other.row_count,
+        here, there = self.totals, other.totals
+        return replace(
+            self,
+            factor=np.ascontiguousarray(total.matrix),
+            sample_count=self.sample_count + other.sample_count,
+            effective_count=self.effective_count + other.effective_count,
+            row_count=self.row_count + other.row_count,
+            totals={name: (here[name][0] + there[name][0], here[name][1] + there[name][1]) for name in here},
+            origins=merge_origins([*self.origins, *other.origins]),
         )
+
+    @property
+    def loads(self) -> dict[str, tuple[float, float]]:
+        """Mean and root mean square of each measured component, by name; N, N m."""
+        count = max(1, self.sample_count)
+        return {
+            name: (total / count, float(np.sqrt(squares / count))) for name, (total, squares) in self.totals.items()
+        }
 
     @property
     def parameter_count(self) -> int:
@@ -205,6 +228,10 @@ class Evidence:
                     dependence=self.dependence,
                     counts=np.array([self.sample_count, self.row_count], dtype=np.int64),
                     effective_count=np.array(self.effective_count),
+                    channels=np.array(list(self.totals), dtype=np.str_),
+                    totals=np.array(list(self.totals.values()), dtype=np.float64).reshape(-1, 2),
+                    origins=np.array(json.dumps(self.origins)),
+                    variance=np.array(np.nan if self.variance is None else self.variance),
                 )
         except OSError as error:
             raise EvidenceError(f"{path}: the evidence cannot be written ({error.strerror})") from error
@@ -230,6 +257,15 @@ def load_evidence(path: str | Path) -> Evidence:
             int(arrays["counts"][0]),
             float(arrays["effective_count"]),
             int(arrays["counts"][1]),
+            {
+                str(name): (float(values[0]), float(values[1]))
+                for name, values in zip(arrays["channels"], arrays["totals"], strict=True)
+            },
+            tuple(
+                Origin(str(sha256), float(start), float(end))
+                for sha256, start, end in json.loads(str(arrays["origins"]))
+            ),
+            None if np.isnan(arrays["variance"]) else float(arrays["variance"]),
         )
     except FileNotFoundError as error:
         raise EvidenceError(f"{path}: there is no such file; check the path") from error

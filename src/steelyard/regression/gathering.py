@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from steelyard.regression.factor import Factor
 from steelyard.regression.independence import independent_columns
 from steelyard.regression.noise import plan_noise
 from steelyard.regression.nuisance import plan_nuisance
+from steelyard.regression.origins import Origin, merge_origins
 from steelyard.regression.rows import all_columns
 from steelyard.regression.sensing import Sensing, plan_rows, plan_sensing, sensing_hash
 from steelyard.regression.system import System
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 _BYTES_IN_FLIGHT = 48e6
+_MANY = 1000
 
 
 def gather_evidence(
@@ -41,6 +44,7 @@ def gather_evidence(
     unknown_wrenches: Sequence[str] = (),
     nuisance: Sequence[str] = (),
     priors: dict[str, float] | None = None,
+    sample_weights: Any = None,
     workers: int | None = None,
 ) -> Evidence:
     """Gives the Evidence of a motion, or of a stream of motions that is longer than memory.
@@ -61,6 +65,8 @@ def gather_evidence(
         unknown_wrenches: Frames at which an unknown wrench acts.
         nuisance: Groups of nuisance columns; see `steelyard.regression.nuisance.PRIORS`.
         priors: Standard deviations of their priors, by column or group.
+        sample_weights: How much each sample of a single Motion counts, shape (n,), on top of the whitening: factors on
+            the squares of its rows, none negative.
         workers: Threads; by default one for each core.
 
     Raises:
@@ -68,6 +74,7 @@ def gather_evidence(
         EvidenceError: Something named is not there, a sensor has no data, or nothing is left.
     """
     first, stream = _first_of(model, motion)
+    factors = _sample_weights(motion, first, sample_weights)
     threads = workers if workers is not None else os.cpu_count() or 1
     if threads < 1:
         raise EvidenceError(f"workers is {workers}; at least one has to work")
@@ -80,7 +87,9 @@ def gather_evidence(
         columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
         columns[independent] = np.arange(len(independent))
         system = System(model, first.base, sensing, extra, noise, columns.reshape(-1, PARAMETER_COUNT))
-        factor, counts = _run(system, _pieces(model, sensing, first, stream, _chunk_size(system, threads)), threads)
+        pieces = _pieces(model, sensing, first, stream, _chunk_size(system, threads))
+        tally = _run(system, pieces, threads, factors)
+    factor = tally.factor
     if not np.all(np.isfinite(factor)):
         raise EvidenceError("the factor is not finite; a number in the motion or the model is far too large")
     linearised = any(column.group in ("accelerometer_bias", "imu_mounting") for column in extra)
@@ -99,7 +108,19 @@ def gather_evidence(
         weights=() if noise is None else (*noise.wrenches.tolist(), *noise.torques.tolist(), *noise.floor.tolist()),
     )
     factor.setflags(write=False)
-    return Evidence(key, factor, independent, dependence, int(counts[0]), float(counts[1]), int(counts[2]))
+    channels = [*key.measured, *(joint for joint in key.torques for _ in range(model.joint(joint).velocity_size))]
+    sums = {name: (float(one), float(two)) for name, one, two in zip(channels, *tally.totals, strict=True)}
+    return Evidence(
+        key,
+        factor,
+        independent,
+        dependence,
+        int(tally.counts[0]),
+        float(tally.counts[1]),
+        int(tally.counts[2]),
+        sums,
+        merge_origins(tally.origins),
+    )
 
 
 def residuals(
@@ -225,15 +246,32 @@ def _chunk_size(system: System, workers: int) -> int:
     return max(64, int(_BYTES_IN_FLIGHT / workers / (8.0 * plan.row_count * (system.width + maps))))
 
 
-def _run(system: System, pieces: Iterable[Motion], workers: int) -> tuple[FloatArray, FloatArray]:
-    """Factors the pieces, each worker into its own factor; the workers' factors are added in order."""
-    factors = [Factor(system.width) for _ in range(workers)]
-    counts = np.zeros((workers, 3))
+@dataclass(eq=False)
+class _Tally:
+    """What the pieces of a stream add up to."""
 
-    def work(worker: int, piece: Motion) -> None:
+    factor: FloatArray
+    counts: FloatArray
+    totals: FloatArray
+    origins: list[Origin]
+
+
+def _run(system: System, pieces: Iterable[Motion], workers: int, factors: FloatArray | None) -> _Tally:
+    """Factors the pieces, each worker into its own factor; the workers' factors are added in order."""
+    triangles = [Factor(system.width) for _ in range(workers)]
+    counts = np.zeros((workers, 3))
+    totals: list[Any] = [0.0] * workers
+    origins: list[Origin] = []
+    done = 0
+
+    def work(worker: int, piece: Motion, weights: FloatArray | None) -> None:
         rows, kept = system.rows(piece)
-        factors[worker].add(rows)
+        if weights is not None:
+            rows *= np.repeat(np.sqrt(weights), len(rows) // len(piece))[:, None]
+        triangles[worker].add(rows)
         counts[worker] += (len(piece), piece.effective_count, kept)
+        forces = system.forces(piece)
+        totals[worker] = totals[worker] + np.stack([forces.sum(axis=0), np.square(forces).sum(axis=0)])
 
     with ThreadPoolExecutor(workers) as pool:
         pending: list[Any] = [None] * workers
@@ -242,10 +280,29 @@ def _run(system: System, pieces: Iterable[Motion], workers: int) -> tuple[FloatA
             # At most one piece for each worker is in memory, and each worker takes its pieces in order.
             if pending[worker] is not None:
                 pending[worker].result()
-            pending[worker] = pool.submit(work, worker, piece)
+            weights = None if factors is None else factors[done : done + len(piece)]
+            pending[worker] = pool.submit(work, worker, piece, weights)
+            done += len(piece)
+            if len(origins) > _MANY:
+                origins = list(merge_origins(origins))
+            origins.append(Origin(piece.origin, float(piece.time[0]), float(piece.time[-1])))
         for future in pending:
             if future is not None:
                 future.result()
-    for other in factors[1:]:
-        factors[0].add(np.array(other.matrix))
-    return np.array(factors[0].matrix), counts.sum(axis=0)
+    for other in triangles[1:]:
+        triangles[0].add(np.array(other.matrix))
+    return _Tally(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), origins)
+
+
+def _sample_weights(motion: Any, first: Motion, weights: Any) -> FloatArray | None:
+    if weights is None:
+        return None
+    if not isinstance(motion, Motion | Mapping):
+        raise EvidenceError("sample_weights go with a single Motion, not with a stream of them")
+    factors = np.asarray(weights, dtype=np.float64)
+    if factors.shape != (len(first),) or not np.all(np.isfinite(factors) & (factors >= 0.0)):
+        raise EvidenceError(
+            f"sample_weights has the shape {factors.shape}; {len(first)} samples need as many finite numbers, none "
+            "negative"
+        )
+    return factors

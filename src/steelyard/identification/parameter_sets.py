@@ -1,0 +1,142 @@
+"""Which parameters are looked for: all ten of each link, or some; mirror pairs tied or free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.model.mirror import find_pairs
+from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.model.spread import model_spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.model import Model
+
+MASS_AND_MOMENTS = ("m", "mx", "my", "mz")
+"""What the set "L" of [yamane2011] section III-E holds of each link."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterSet:
+    """The unknowns ``z`` of an identification: ``φ = start + transform z``.
+
+    Attributes:
+        names: Name of each unknown, ``"<link>.<symbol>"``; of a mirror pair, the left link's.
+        chosen: Index of each unknown in ``φ``.
+        start: Where ``z = 0`` is: the reference, its mirror pairs made equal where they are tied; shape (10 n_links,).
+        transform: Shape (10 n_links, n_unknowns).
+        spread: A root of how far a model is usually off, in ``z``: ``z = spread y`` with ``y`` of unit size; shape
+            (n_unknowns, n_unknowns).
+        label: "all", "L", "LS", or the patterns.
+    """
+
+    names: tuple[str, ...]
+    chosen: np.ndarray[tuple[int], np.dtype[np.int64]]
+    start: FloatArray
+    transform: FloatArray
+    spread: FloatArray
+    label: str
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def expand(self, unknowns: FloatArray) -> FloatArray:
+        """Gives all parameters, shape (n_links, 10), at values of the unknowns."""
+        return (self.start + self.transform @ unknowns).reshape(-1, PARAMETER_COUNT)
+
+    def places(self, pattern: str) -> list[int]:
+        """Gives the unknowns that a pattern names (``"*.m"``, ``"left_knee*"``).
+
+        Raises:
+            IdentifiabilityError: It names none.
+        """
+        matched = set(_match(pattern, self.names))
+        if not matched:
+            raise IdentifiabilityError(
+                f"no unknown is called {pattern!r}{did_you_mean(pattern, self.names)}", names=[pattern]
+            )
+        return [place for place, name in enumerate(self.names) if name in matched]
+
+
+def choose_parameters(
+    model: Model, chosen: str | Sequence[str] | None = None, *, mirror: bool = False, from_zero: bool = False
+) -> ParameterSet:
+    """Gives a set of unknowns.
+
+    Args:
+        model: The reference.
+        chosen: None or "all" for all ten parameters of each link; "L" for masses and first moments, "LS" for the same
+            with mirror pairs tied [yamane2011]; or patterns of parameters (``"*.m"``) or of links (``"left_*"``).
+        mirror: Whether the links of a mirror pair are exact images of each other. The right one's parameters are then
+            the left one's, seen in the right one's frame, and the reference is the mean of both.
+        from_zero: Whether ``z = 0`` means no mass at all, [jovic2016] (5)-(6), rather than the reference. Parameters
+            that are not looked for keep the reference's values.
+
+    Raises:
+        IdentifiabilityError: A pattern matches nothing.
+        ModelError: Mirror pairs are asked for, and the setup does not name them.
+    """
+    names = model.parameter_names
+    label = "all" if chosen is None else chosen if isinstance(chosen, str) else " ".join(chosen)
+    tied = mirror or label == "LS"
+    wanted = _wanted(names, chosen)
+    start = model.parameters.reshape(-1).copy()
+    spread = model_spread(model)
+    transform = np.eye(len(names))
+    if tied:
+        for pair in find_pairs(model):
+            left, right = _block(pair.left), _block(pair.right)
+            back = pair.reversed().matrix
+            start[left] = 0.5 * (start[left] + back @ start[right])
+            start[right] = pair.matrix @ start[left]
+            transform[right, left] = pair.matrix
+            either = wanted[left] | wanted[right]
+            wanted[left], wanted[right] = either, False
+    columns = np.flatnonzero(wanted)
+    transform = np.ascontiguousarray(transform[:, columns])
+    if from_zero:
+        start = start - transform @ start[columns]
+    covariance = (spread @ spread.T)[np.ix_(columns, columns)]
+    return ParameterSet(tuple(names[column] for column in columns), columns, start, transform, _root(covariance), label)
+
+
+def _block(link: int) -> slice:
+    return slice(PARAMETER_COUNT * link, PARAMETER_COUNT * (link + 1))
+
+
+def _wanted(names: Sequence[str], chosen: str | Sequence[str] | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if chosen is None or chosen == "all":
+        return np.ones(len(names), dtype=np.bool_)
+    if chosen in ("L", "LS"):
+        return np.array([name.rpartition(".")[2] in MASS_AND_MOMENTS for name in names], dtype=np.bool_)
+    wanted: set[str] = set()
+    for pattern in [chosen] if isinstance(chosen, str) else chosen:
+        matched = _match(pattern, names)
+        if not matched:
+            links = list(dict.fromkeys(name.rpartition(".")[0] for name in names))
+            raise IdentifiabilityError(
+                f"no parameter is called {pattern!r}{did_you_mean(pattern, [*links, 'all', 'L', 'LS'])}; write a "
+                'pattern of parameters ("*.m") or of links ("left_*"), or "all", "L" or "LS"',
+                names=[pattern],
+            )
+        wanted |= set(matched)
+    return np.array([name in wanted for name in names], dtype=np.bool_)
+
+
+def _match(pattern: str, names: Sequence[str]) -> list[str]:
+    return match_pattern(pattern, names) or match_pattern(f"{pattern}.*", names)
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Gives the lower triangular root of a covariance; a link without any extent still has a little spread."""
+    deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    floor = 1e-6 * np.max(deviations, initial=1e-9)
+    scale = np.maximum(deviations, floor)
+    correlation = covariance / np.outer(scale, scale)
+    return np.asarray(scale[:, None] * np.linalg.cholesky(correlation + 1e-9 * np.eye(len(scale))))
