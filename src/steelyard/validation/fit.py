@@ -1,0 +1,204 @@
+"""How well predictions fit measurements, row by row: moments that add up over any pieces of the samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import EvidenceError
+from steelyard.model.names import did_you_mean
+
+if TYPE_CHECKING:
+    from steelyard.model.parameters import FloatArray
+
+CANDIDATES = ("estimate", "corrected", "reference", "truth")
+"""Whose parameters predict: the estimate's, the mass-corrected reference's, the reference's, and the true ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """How well one set of parameters predicts, each with one number for each row; the error is predicted − measured.
+
+    Attributes:
+        mean: Of the error.
+        std: Standard deviation of the error about its mean: ``rmse² = mean² + std²``.
+        rmse: Root mean square of the error.
+        correlation: Of the measured and the predicted; NaN where one of them does not vary.
+        nrmse: `rmse` over the range (greatest − least) of the measured.
+        r_squared: ``1 − Σ error² / Σ (measured − its mean)²``.
+    """
+
+    mean: Any
+    std: Any
+    rmse: Any
+    correlation: Any
+    nrmse: Any
+    r_squared: Any
+
+    def at(self, row: int) -> Fit:
+        """Gives the fit of one row, in plain numbers."""
+        return Fit(*(float(getattr(self, each.name)[row]) for each in fields(self)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives the numbers in plain lists."""
+        return {each.name: np.asarray(getattr(self, each.name)).tolist() for each in fields(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """How well each candidate's parameters predict the same rows.
+
+    `mean`, `std`, `rmse`, `correlation`, `nrmse` and `r_squared` are the estimate's.
+
+    Attributes:
+        rows: Names of the rows: axes of a wrench, or joints.
+        units: Their units.
+        estimate: The estimate's parameters.
+        reference: The reference (CAD).
+        corrected: The reference with all of it scaled to the mass that the training data say.
+        truth: The true parameters, where they are known: the floor.
+    """
+
+    rows: tuple[str, ...]
+    units: tuple[str, ...]
+    estimate: Fit
+    reference: Fit
+    corrected: Fit
+    truth: Fit | None
+
+    @property
+    def mean(self) -> Any:
+        """Mean error of the estimate."""
+        return self.estimate.mean
+
+    @property
+    def std(self) -> Any:
+        """Standard deviation of the estimate's error."""
+        return self.estimate.std
+
+    @property
+    def rmse(self) -> Any:
+        """Root mean square of the estimate's error."""
+        return self.estimate.rmse
+
+    @property
+    def correlation(self) -> Any:
+        """Correlation of the measured and the estimate's prediction."""
+        return self.estimate.correlation
+
+    @property
+    def nrmse(self) -> Any:
+        """Root mean square of the estimate's error over the range of the measured."""
+        return self.estimate.nrmse
+
+    @property
+    def r_squared(self) -> Any:
+        """Share of the measured variance that the estimate explains."""
+        return self.estimate.r_squared
+
+    def __getitem__(self, row: str) -> Candidates:
+        """Gives one row by name, in plain numbers."""
+        if row not in self.rows:
+            raise EvidenceError(f"nothing was validated on {row!r}{did_you_mean(row, self.rows)}", names=[row])
+        place = self.rows.index(row)
+        fits = [None if fit is None else fit.at(place) for _, fit in self.items()]
+        estimate, corrected, reference, truth = fits
+        assert estimate is not None  # noqa: S101
+        assert corrected is not None  # noqa: S101
+        assert reference is not None  # noqa: S101
+        return Candidates((row,), (self.units[place],), estimate, reference, corrected, truth)
+
+    def items(self) -> list[tuple[str, Fit | None]]:
+        """Gives the candidates with their names."""
+        return [(name, getattr(self, name)) for name in CANDIDATES]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives the numbers in plain lists."""
+        return {"rows": list(self.rows), "units": list(self.units)} | {
+            name: fit.to_dict() for name, fit in self.items() if fit is not None
+        }
+
+
+class Moments:
+    """Means and products of measured and predicted rows, added piece by piece; the order of the pieces does not matter.
+
+    Args:
+        rows: Number of rows.
+        candidates: Number of predictions of each row.
+    """
+
+    def __init__(self, rows: int, candidates: int) -> None:
+        self.count = 0
+        self.known = np.ones(rows, dtype=np.bool_)
+        self._low = np.full(rows, np.inf)
+        self._high = np.full(rows, -np.inf)
+        # Means and centred sums of the measured; of the errors and the predictions of each candidate; cross products.
+        self._measured = np.zeros((2, rows))
+        self._error = np.zeros((2, candidates, rows))
+        self._predicted = np.zeros((2, candidates, rows))
+        self._cross = np.zeros((candidates, rows))
+
+    def add(self, measured: FloatArray, predicted: FloatArray, known: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        """Adds samples.
+
+        Args:
+            measured: Shape (n, rows).
+            predicted: Shape (candidates, n, rows).
+            known: Which rows are measured in full, shape (rows,).
+        """
+        if not len(measured):
+            return
+        self.known &= known
+        self._low = np.minimum(self._low, measured.min(axis=0))
+        self._high = np.maximum(self._high, measured.max(axis=0))
+        error = predicted - measured
+        means = [values.mean(axis=-2) for values in (measured, error, predicted)]
+        centred = [
+            values - mean[..., None, :] for values, mean in zip((measured, error, predicted), means, strict=True)
+        ]
+        before, new = self.count, len(measured)
+        self.count = before + new
+        shares = (new / self.count, before * new / self.count)
+        steps = [
+            mean - kept[0] for mean, kept in zip(means, (self._measured, self._error, self._predicted), strict=True)
+        ]
+        self._cross += np.einsum("nr,cnr->cr", centred[0], centred[2]) + steps[0] * steps[2] * shares[1]
+        for kept, values, step in zip((self._measured, self._error, self._predicted), centred, steps, strict=True):
+            kept[0] += step * shares[0]
+            kept[1] += np.square(values).sum(axis=-2) + np.square(step) * shares[1]
+
+    def fit(self, candidate: int) -> Fit:
+        """Gives the fit of one candidate; rows that are not measured in full are NaN."""
+        count = max(self.count, 1)
+        mean, squares = self._error[:, candidate]
+        variance = squares / count
+        rmse = np.sqrt(np.square(mean) + variance)
+        spread = self._measured[1]
+        product = np.sqrt(spread) * np.sqrt(self._predicted[1, candidate])
+        values = (
+            mean,
+            np.sqrt(variance),
+            rmse,
+            np.clip(_ratio(self._cross[candidate], product), -1.0, 1.0),
+            _ratio(rmse, self._high - self._low),
+            1.0 - _ratio(count * np.square(rmse), spread),
+        )
+        hidden = ~self.known | (self.count == 0)
+        return Fit(*(_frozen(np.where(hidden, np.nan, each)) for each in values))
+
+    def candidates(self, rows: tuple[str, ...], units: tuple[str, ...], *, truth: bool) -> Candidates:
+        """Gives all fits; candidates were added in the order of `CANDIDATES`, the truth only where it is known."""
+        return Candidates(rows, units, self.fit(0), self.fit(2), self.fit(1), self.fit(3) if truth else None)
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Gives quotients, NaN where the lower part is not positive."""
+    positive = below > 0.0
+    return np.where(positive, above / np.where(positive, below, 1.0), np.nan)
+
+
+def _frozen(values: FloatArray) -> FloatArray:
+    values.setflags(write=False)
+    return values

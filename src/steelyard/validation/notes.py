@@ -1,0 +1,59 @@
+"""What to know about a validation, in words: shared samples, and what is not measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steelyard.model.names import in_words
+from steelyard.regression.origins import merge_origins, shared_seconds
+from steelyard.validation.prediction import AXES
+
+if TYPE_CHECKING:
+    from steelyard.identification.estimate import Estimate
+    from steelyard.validation.tally import Tally
+
+
+def note_sharing(estimate: Estimate, tally: Tally, notes: list[str]) -> tuple[str, float]:
+    """Tells how many seconds are shared with the training data, and what that makes of the validation."""
+    ours = merge_origins(tally.origins)
+    if not estimate.origins or any(not origin.sha256 for origin in tally.origins):
+        whose = "of this motion" if estimate.origins else "of the data behind the estimate"
+        notes.append(f"The origin {whose} is not known: whether samples are shared cannot be noticed.")
+        if not ours or not estimate.origins:
+            return "cross, as far as is known", float("nan")
+    shared = min(shared_seconds(ours, estimate.origins), tally.duration)
+    if shared <= 0.0:
+        same = {origin.sha256 for origin in ours} & {origin.sha256 for origin in estimate.origins}
+        if same:
+            notes.append("The motion is another stretch of a recording that the estimate was made from.")
+        return "cross", 0.0
+    notes.append(
+        f"{shared:.2f} s of {tally.duration:.2f} s are among the data that the estimate was made from: on those, a "
+        "good fit proves nothing."
+    )
+    return ("direct" if shared >= 0.99 * tally.duration else "partly direct"), shared
+
+
+def note_unmeasured(tally: Tally, notes: list[str]) -> None:
+    """Says what is not measured in full, and of which links the wrench is."""
+    predictor, plan = tally.predictor, tally.plan
+    links, weighed = len(predictor.model.links), predictor.links(plan)
+    hidden = [axis for axis, known in zip(AXES, tally.wrench.known, strict=True) if not known]
+    unknown = in_words(list(dict.fromkeys(source.name for source in predictor.sensing.unknown)))
+    if not predictor.part(plan).any():
+        notes.append("No wrench is measured on a group of links that is free otherwise; the six axes are NaN.")
+    elif hidden:
+        notes.append(
+            f"{in_words(hidden, limit=6)} at {predictor.base} are not measured in full ({unknown} unknown) and are "
+            "NaN; the projected residual compares the candidates in what is left."
+        )
+    elif weighed < links:
+        notes.append(
+            f"The wrench is that on {weighed} of {links} links: those above the wrench sensors; nobody measures what "
+            "acts on the others."
+        )
+    dark = [joint for joint, known in zip(tally.joints, tally.torque.known, strict=True) if not known]
+    if dark:
+        notes.append(f"The torque of {in_words(dark)} cannot be predicted: unmeasured forces act behind it.")
+    if tally.wrench.count < 2:
+        notes.append("One sample has no correlation.")

@@ -1,0 +1,217 @@
+"""What given parameters predict, sample by sample, beside what was measured: the total wrench and joint torques.
+
+``Y φ`` is computed without forming ``Y``. No measured row is ever used to predict itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from steelyard.model.setup import WRENCH_AXES
+from steelyard.regression import kernels
+from steelyard.regression.nuisance import nuisance_columns
+from steelyard.regression.reduction import reduce_rows
+from steelyard.regression.rows import motion_arrays, tree_arrays, walk_arrays
+from steelyard.regression.sensing import plan_rows
+from steelyard.regression.system import System, present_forces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.motion import Motion
+    from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
+    from steelyard.regression.nuisance import Nuisance
+    from steelyard.regression.sensing import RowPlan, Sensing
+
+    BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
+_UNFELT = 1e-9
+"""Share of a unit force below which a row does not feel it."""
+
+
+class Rows(NamedTuple):
+    """Some rows of some samples.
+
+    Attributes:
+        measured: Shape (n, n_rows).
+        predicted: By each candidate, shape (n_candidates, n, n_rows).
+        known: Which rows are measured in full, shape (n_rows,).
+    """
+
+    measured: FloatArray
+    predicted: FloatArray
+    known: BoolArray
+
+
+class Prediction(NamedTuple):
+    """What was measured and predicted in some samples.
+
+    Attributes:
+        wrench: The total external wrench on the part that is weighed, about the base link's origin in its axes.
+        torque: Joint torques.
+        projected: Squared norm of the residual without unknown forces, by candidate and sample,
+            shape (n_candidates, n); None where no force is unknown.
+        equations: How many equations are behind it.
+    """
+
+    wrench: Rows
+    torque: Rows
+    projected: FloatArray | None
+    equations: int
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What predicts.
+
+    Attributes:
+        model: The model.
+        base: The base link.
+        sensing: What is measured.
+        nuisance: Nuisance columns.
+        values: Their values, shape (n_nuisance,).
+        parameters: Of each candidate, shape (n_candidates, n_links, 10).
+        scales: Factors on them, shape (n_candidates,): where two have the same parameters, they are computed once.
+    """
+
+    model: Model
+    base: str
+    sensing: Sensing
+    nuisance: tuple[Nuisance, ...]
+    values: FloatArray
+    parameters: Sequence[FloatArray]
+    scales: Sequence[float]
+
+    @property
+    def plan(self) -> RowPlan:
+        """Rows of every region, whoever stands where."""
+        return plan_rows(self.model, self.sensing, frozenset())
+
+    def part(self, plan: RowPlan) -> BoolArray:
+        """Tells which regions are weighed together, shape (n_regions,).
+
+        Forces between two of them cancel. The root's region is one of them, and every other on which nothing acts that
+        was not measured: the feet below ankle sensors are not, because nobody measures the ground under them.
+        """
+        regions = plan.rows.regions
+        count = plan.rows.first_torque_row // 6
+        chosen = np.ones(count, dtype=np.bool_)
+        for source in self.sensing.unknown:
+            region = int(regions[self.model.frame(source.frame).body])
+            if not source.inside and region >= 0:
+                chosen[region] = False
+        if self.model.base == "floating" and regions[0] >= 0:
+            chosen[int(regions[0])] = True
+        return chosen
+
+    def links(self, plan: RowPlan) -> int:
+        """Tells how many links are weighed together."""
+        chosen = self.part(plan)
+        regions = plan.rows.regions[list(self.model.link_bodies)]
+        return int(sum(bool(chosen[region]) for region in regions if region >= 0))
+
+    def predict(self, motion: Motion, plan: RowPlan) -> Prediction:
+        """Gives what was measured and what each candidate predicts.
+
+        Args:
+            motion: The samples.
+            plan: `Predictor.plan`.
+        """
+        arrays = motion_arrays(motion)
+        system = System(self.model, self.base, self.sensing, (), None, np.zeros((0, 0), dtype=np.int64))
+        first = plan.rows.first_torque_row
+        maps = self._map(plan, plan.measured, arrays)
+        forces = system.forces(motion)
+        felt = np.einsum("nkm,nm->nk", maps, forces[:, : len(self.sensing.measured)])
+        torques = forces[:, len(self.sensing.measured) :]
+        needed = self._needed(system, plan, motion)
+        if self.nuisance:
+            walk = walk_arrays(self.model, self.model.frame(self.base).body)
+            needed += nuisance_columns(self.model, self.nuisance, plan, walk, arrays, maps, self.sensing) @ self.values
+        unknown = self._map(plan, plan.unknown, arrays)
+        present = present_forces(plan, motion)
+        unknown *= present[:, None, :]
+        chosen = np.repeat(self.part(plan), 6)
+        total = np.tile(np.eye(6), (1, first // 6)) * chosen
+        hidden = np.einsum("wk,nku->nwu", total, unknown[:, :first])
+        known = ~np.any(np.abs(hidden) > _UNFELT, axis=(0, 2)) & bool(chosen.any())
+        wrench = Rows(felt[:, :first] @ total.T, needed[:, :, :first] @ total.T, known)
+        fill, determined = _fill(unknown, first)
+        # Y φ = τ + Jᵀ f; forces that nobody measured are those that the regions' own equations ask for.
+        gap = needed[:, :, :first] - felt[:, :first]
+        carried = felt[:, first:] + np.einsum("ntk,cnk->cnt", fill, gap)
+        torque = Rows(torques, needed[:, :, first:] - carried, determined)
+        if not unknown.shape[2]:
+            return Prediction(wrench, torque, None, 0)
+        right = felt
+        right[:, first:] += torques
+        rows = np.ascontiguousarray(np.moveaxis(needed - right, 0, 2))
+        kept = np.empty(len(motion), dtype=np.int64)
+        reduce_rows(rows, np.zeros((len(motion), plan.row_count, 0)), unknown, present, kept)
+        return Prediction(wrench, torque, np.square(rows).sum(axis=1).T, int(kept.sum()))
+
+    def _needed(self, system: System, plan: RowPlan, motion: Motion) -> FloatArray:
+        """Gives ``Y φ`` of each candidate, shape (n_candidates, n, n_rows)."""
+        done: dict[int, FloatArray] = {}
+        for parameters in self.parameters:
+            if id(parameters) not in done:
+                done[id(parameters)] = system.needed(plan, motion, parameters)
+        pairs = zip(self.parameters, self.scales, strict=True)
+        return np.stack([scale * done[id(parameters)] for parameters, scale in pairs])
+
+    def _map(self, plan: RowPlan, sources: SourceArrays, motion: MotionArrays) -> FloatArray:
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        maps = np.zeros((len(motion.rate), plan.row_count, len(sources.bodies)))
+        if len(sources.bodies):
+            kernels.force_map(tree, walk, plan.rows, motion, sources, maps)
+        return maps
+
+
+def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:
+    """Gives what unknown forces do to torques, from what they must be by the regions' equations.
+
+    Args:
+        unknown: What each unknown force does to each row, shape (n, n_rows, n_unknown); zeros where it does not act.
+        first: The first torque row.
+
+    Returns:
+        The matrix from the gap in the regions' rows to the torque rows, shape (n, n_torques, first), and which torque
+        rows it determines, shape (n_torques,).
+    """
+    below, rows = unknown[:, first:], unknown[:, :first]
+    if not np.any(below):
+        return np.zeros((len(unknown), below.shape[1], first)), np.ones(below.shape[1], dtype=np.bool_)
+    inverse = np.linalg.pinv(rows, rcond=1e-9)
+    fill = below @ inverse
+    left = np.abs(fill @ rows - below)
+    return fill, ~np.any(left > 1e-6, axis=(0, 2))
+
+
+def world_axes(rows: Rows, rotations: FloatArray) -> Rows:
+    """Gives wrenches in world axes, about the same points.
+
+    Args:
+        rows: Wrenches in a link's axes, six rows.
+        rotations: From the link's axes to the world's, shape (n, 3, 3).
+    """
+
+    def turned(values: FloatArray) -> FloatArray:
+        halves = values.reshape(*values.shape[:-1], 2, 3)
+        return np.asarray(np.einsum("nij,...nhj->...nhi", rotations, halves).reshape(values.shape))
+
+    known = np.repeat(rows.known.reshape(2, 3).all(axis=1), 3)
+    return Rows(turned(rows.measured), turned(rows.predicted), known)
+
+
+def nuisance_values(columns: Sequence[Nuisance], values: Mapping[str, float]) -> FloatArray:
+    """Gives the values of nuisance columns by their names; zero where none was estimated."""
+    return np.array([float(values.get(column.name, 0.0)) for column in columns])
+
+
+AXES = WRENCH_AXES
+UNITS = ("N", "N", "N", "N m", "N m", "N m")

@@ -1,0 +1,120 @@
+"""The text of a Validation: header, table of all candidates, what is real, numbered notes."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from steelyard.validation.bootstrap import Gain
+    from steelyard.validation.fit import Candidates
+    from steelyard.validation.validation import Validation
+
+_WIDTH = 88
+_NAMES = {"estimate": "estimate", "corrected": "mass-corrected CAD", "reference": "CAD", "truth": "truth (floor)"}
+
+
+def summarise(validation: Validation) -> str:
+    """Gives the validation as text."""
+    lines = [f"Validation of {validation.model}: {validation.kind}".center(_WIDTH).rstrip(), "=" * _WIDTH]
+    lines += _header(validation)
+    if np.any(np.isfinite(validation.rmse)):
+        lines += [
+            "=" * _WIDTH,
+            f"Total external wrench at {validation.base}, in its axes; error = predicted - measured",
+        ]
+        lines += _table(validation.wrench)
+    if validation.world is not None and np.any(np.isfinite(validation.world.rmse)):
+        lines += ["-" * _WIDTH, "The same in world axes"]
+        lines += _table(validation.world)
+    if validation.torque is not None:
+        lines += ["-" * _WIDTH, "Joint torques"]
+        lines += _table(validation.torque, share="r_squared")
+    if validation.projected:
+        lines += ["-" * _WIDTH, "What is left where unknown forces are projected out, rms of an equation (N and N m)"]
+        lines += [f"  {_NAMES[name]:<20}{value:12.4g}" for name, value in validation.projected.items()]
+    lines += ["=" * _WIDTH, *_improvement(validation)]
+    lines.append("=" * _WIDTH)
+    if validation.notes:
+        lines.append("Notes:")
+        for number, note in enumerate(validation.notes, start=1):
+            lines += textwrap.wrap(f"[{number}] {note}", _WIDTH, subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def _header(validation: Validation) -> list[str]:
+    shared = "unknown" if np.isnan(validation.shared) else f"{validation.shared:.2f} s"
+    left = [
+        ("Method", validation.method),
+        ("Base link", validation.base),
+        ("Mass correction of the CAD", f"{validation.mass_scale:.4f}"),
+    ]
+    right = [
+        ("Samples", str(validation.sample_count)),
+        ("Duration", f"{validation.duration:.2f} s"),
+        ("Shared with training", shared),
+    ]
+    half = _WIDTH // 2 - 1
+    return [
+        f"{f'{a[0]}:':<28}{a[1]:>{half - 28}}  {f'{b[0]}:':<22}{b[1]:>{half - 22}}"
+        for a, b in zip(left, right, strict=True)
+    ]
+
+
+def _table(candidates: Candidates, share: str = "nrmse") -> list[str]:
+    titles = ("mean", "std", "RMSE", "corr.", {"nrmse": "NRMSE", "r_squared": "R2"}[share])
+    lines = [f"{'':<37}" + "".join(f"{title:>10}" for title in titles)]
+    for number, (row, unit) in enumerate(zip(candidates.rows, candidates.units, strict=True)):
+        name = f"{row} ({unit})"
+        if len(name) > 16:
+            # A long name has a line of its own.
+            lines.append(name)
+            name = ""
+        for candidate, fit in candidates.items():
+            if fit is None:
+                continue
+            one = fit.at(number)
+            numbers = [_number(value) for value in (one.mean, one.std, one.rmse)]
+            shares = [_share(one.correlation), _share(getattr(one, share))]
+            lines.append(f"{name:<17}{_NAMES[candidate]:<20}" + "".join(f"{text:>10}" for text in (*numbers, *shares)))
+            name = ""
+    return lines
+
+
+def _improvement(validation: Validation) -> list[str]:
+    percent = f"{100.0 * validation.level:.6g} %"
+    lines = [f"Is the estimate better? Its RMSE over the other's, with the {percent} interval"]
+    width = max((len(row) for row in validation.improvement["corrected"]), default=0)
+    width = min(max(width, 6), _WIDTH - 68) + 1
+    lines.append(f"{'':<{width}} {'mass-corrected CAD':<34}{'CAD':<34}".rstrip())
+    for row, gain in validation.improvement["corrected"].items():
+        cells = [_gain(each) for each in (gain, validation.improvement["reference"][row])]
+        lines += _cells(row, width, cells)
+    if np.isfinite(validation.blocks) and validation.improvement["corrected"]:
+        lines.append(f"Moving-block bootstrap: {validation.blocks:.0f} blocks of {validation.block:.2g} s")
+    return lines
+
+
+def _cells(row: str, width: int, cells: Iterable[str]) -> list[str]:
+    texts = " " + "".join(f"{cell:<34}" for cell in cells).rstrip()
+    if len(row) > width:
+        return [row, " " * width + texts]
+    return [f"{row:<{width}}{texts}"]
+
+
+def _gain(gain: Gain) -> str:
+    if np.isnan(gain.low):
+        return f"{_share(gain.ratio)} {gain.verdict}"
+    return f"{gain.ratio:.3f} [{gain.low:.3f}, {gain.high:.3f}] {gain.verdict}"
+
+
+def _number(value: float) -> str:
+    return "n/a" if np.isnan(value) else f"{value:.4g}" if abs(value) < 1e-3 else f"{value:.3f}"
+
+
+def _share(value: float) -> str:
+    return "n/a" if np.isnan(value) else f"{value:.4f}"
