@@ -37,7 +37,7 @@ class Motion:
         torques: By joint, the measured torque or force, shape (n,) (a ball joint: (n, 3)).
         contacts: By sole, whether it stands on the ground, shape (n,); a sole not named always does.
         sample_rate: Samples a second.
-        bandwidth: Noise-equivalent bandwidth (Hz) of the filter that all channels passed: that of the ideal filter which
+        bandwidth: Noise-equivalent bandwidth (Hz) of the filter that all channels passed: that of the ideal one which
             lets as much white noise through; None where there was none.
         orientation: Quaternion x y z w of the base link in the world, shape (n, 4), where it is known.
         origin: Which recording it was made of (`Recording.origin`); empty where that is not known.

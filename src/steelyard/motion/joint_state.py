@@ -1,0 +1,144 @@
+"""How the joints move, and what was measured on and in the robot, as its recording tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from steelyard.exceptions import MotionError
+from steelyard.model.names import did_you_mean
+from steelyard.model.setup import WRENCH_AXES
+from steelyard.recording.column_names import VECTOR_AXES, joint_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.setup import WrenchSensor
+    from steelyard.motion.channels import Channels
+    from steelyard.recording import Recording
+
+Positions = Literal["q", "q_command"]
+POSITIONS: tuple[Positions, ...] = ("q", "q_command")
+
+
+@dataclass(frozen=True, eq=False)
+class JointState:
+    """The motion of the joints, in the model's order, without the floating base.
+
+    Attributes:
+        q: Positions, shape (n, n_q).
+        v: Velocities, shape (n, n_v); those of a ball joint in the axes of the link that it carries.
+        a: Accelerations, shape (n, n_v).
+    """
+
+    q: FloatArray
+    v: FloatArray
+    a: FloatArray
+
+
+def position_columns(model: Model, positions: Positions) -> tuple[str, ...]:
+    """Gives the names of the columns of all joints' positions, in the model's order."""
+    return tuple(name for joint in model.joints for name in _columns_of(model, joint, positions))
+
+
+def check_offsets(model: Model, offsets: Mapping[str, float]) -> None:
+    """Checks the offsets of encoders.
+
+    Raises:
+        MotionError: A joint is unknown or a ball joint, or an offset is not a number.
+    """
+    for joint, offset in offsets.items():
+        if joint not in model.joints:
+            raise MotionError(
+                f"{model.name} has no joint {joint!r} to add an offset to{did_you_mean(joint, model.joints)}",
+                channel=joint,
+            )
+        if model.joint(joint).kind == "ball":
+            raise MotionError(f"{joint!r} is a ball joint, whose offset is not one number; leave it out", channel=joint)
+        if not np.isfinite(offset):
+            raise MotionError(f"the offset of {joint!r} is {offset!r}; give rad or m", channel=joint)
+
+
+def read_joints(model: Model, channels: Channels, positions: Positions, offsets: Mapping[str, float]) -> JointState:
+    """Gives the motion of the joints.
+
+    Args:
+        model: The model.
+        channels: The recorded channels.
+        positions: "q" for the measured positions, "q_command" for the commanded ones.
+        offsets: By joint, what is added to its positions, rad or m.
+    """
+    hinges = [joint for joint in model.joints if model.joint(joint).kind != "ball"]
+    names = [name for joint in hinges for name in _columns_of(model, joint, positions)]
+    by_joint: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {}
+    if names:
+        values = channels.values(names, 2)
+        values[0] += np.array([offsets.get(joint, 0.0) for joint in hinges])
+        if len(hinges) == len(model.joints):
+            return JointState(*values)
+        by_joint = {joint: tuple(values[:, :, [number]]) for number, joint in enumerate(hinges)}
+    for joint in model.joints:
+        if joint not in by_joint:
+            by_joint[joint] = channels.turning(_columns_of(model, joint, positions))
+    count = len(channels.time)
+    parts = [by_joint[joint] for joint in model.joints]
+    return JointState(*(np.concatenate([np.empty((count, 0)), *each], axis=1) for each in zip(*parts, strict=True)))
+
+
+def measured_columns(model: Model, recording: Recording) -> tuple[str, ...]:
+    """Gives the columns of wrench and torque sensors; what a sensor that is not recorded would give is left out."""
+    names = [name for sensor in model.setup.wrench_sensors for name in _wrench_columns(recording, sensor)]
+    return (*names, *(name for joint in model.joints for name in _torque_columns(model, recording, joint)))
+
+
+def read_wrenches(model: Model, channels: Channels) -> dict[str, FloatArray]:
+    """Gives the wrenches on the robot by sensor, shape (n, 6); components that are not measured are zero.
+
+    Raises:
+        RecordingError: A component that the sensor measures is missing.
+    """
+    wrenches = {}
+    for sensor in model.setup.wrench_sensors:
+        names = _wrench_columns(channels.recording, sensor)
+        if names:
+            sign = 1.0 if sensor.sign == "on_robot" else -1.0
+            values = np.zeros((len(channels.time), 6))
+            values[:, [WRENCH_AXES.index(axis) for axis in sensor.axes]] = sign * channels.values(names)[0]
+            wrenches[sensor.name] = values
+    return wrenches
+
+
+def read_torques(model: Model, channels: Channels) -> dict[str, FloatArray]:
+    """Gives the recorded torques or forces by joint, shape (n,); (n, 3) for a ball joint."""
+    by_joint = {joint: _torque_columns(model, channels.recording, joint) for joint in model.joints}
+    names = [name for columns in by_joint.values() for name in columns]
+    if not names:
+        return {}
+    values = channels.values(names)[0]
+    torques: dict[str, FloatArray] = {}
+    start = 0
+    for joint, columns in by_joint.items():
+        if columns:
+            part = values[:, start : start + len(columns)]
+            torques[joint] = part if len(columns) > 1 else part[:, 0]
+        start += len(columns)
+    return torques
+
+
+def _columns_of(model: Model, joint: str, positions: Positions) -> tuple[str, ...]:
+    return joint_columns(joint, positions, ball=model.joint(joint).kind == "ball")
+
+
+def _wrench_columns(recording: Recording, sensor: WrenchSensor) -> tuple[str, ...]:
+    names = tuple(f"{sensor.name}.{axis}" for axis in sensor.axes)
+    return names if any(name in recording.values for name in names) else ()
+
+
+def _torque_columns(model: Model, recording: Recording, joint: str) -> tuple[str, ...]:
+    ball = model.joint(joint).kind == "ball"
+    names = tuple(f"tau.{joint}.{axis}" for axis in VECTOR_AXES) if ball else (f"tau.{joint}",)
+    return names if all(name in recording.values for name in names) else ()
