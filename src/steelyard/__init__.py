@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from steelyard.exceptions import (
     ConsistencyError,
     EvidenceError,
+    IdentifiabilityError,
     LaboratoryError,
     ModelError,
     MotionError,
     RecordingError,
     RecordingWarning,
+    SolverError,
     StanceError,
     SteelyardError,
 )
+from steelyard.identification import BaseParameters, Estimate, identify, load_estimate
 from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
 from steelyard.model import (
     Model,
@@ -44,10 +47,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BaseParameters",
     "ConsistencyError",
     "Delays",
+    "Estimate",
     "Evidence",
     "EvidenceError",
+    "IdentifiabilityError",
     "Inspection",
     "LaboratoryError",
     "Model",
@@ -59,15 +65,18 @@ __all__ = [
     "RecordingError",
     "RecordingWarning",
     "Setup",
+    "SolverError",
     "StanceError",
     "SteelyardError",
     "Trajectory",
     "check_model",
     "estimate_delays",
     "gather_evidence",
+    "identify",
     "inspect_recording",
     "is_possible",
     "join_recordings",
+    "load_estimate",
     "load_evidence",
     "load_model",
     "motion_from_generalized",

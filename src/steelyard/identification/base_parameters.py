@@ -99,12 +99,7 @@ class BaseParameters:
 
     def intervals(self, level: float = 0.95) -> FloatArray:
         """Gives the interval of each that holds the truth with probability `level`, shape (n_base, 2)."""
-        if not 0.0 < level < 1.0:
-            raise IdentifiabilityError(
-                f"the level of an interval is {level!r}; give a share between 0 and 1, such as 0.95"
-            )
-        upper = 0.5 + 0.5 * level
-        width = norm.ppf(upper) if np.isinf(self.freedom) else student.ppf(upper, self.freedom)
+        width = half_width(level, self.freedom)
         return np.asarray(self.values[:, None] + width * np.outer(self.standard_errors, [-1.0, 1.0]))
 
     def describe(self, number: int, *, terms: int | None = None) -> str:
@@ -135,6 +130,18 @@ class BaseParameters:
     def essential(self) -> BoolArray:
         """Which are needed to explain the data: those that an F-test at 95 % does not let go; shape (n_base,)."""
         return reduce_to_essential(self)
+
+
+def half_width(level: float, freedom: float) -> float:
+    """Gives how many standard errors half an interval is wide: Student's t, or normal where the variance is known.
+
+    Raises:
+        IdentifiabilityError: The level is no share.
+    """
+    if not 0.0 < level < 1.0:
+        raise IdentifiabilityError(f"the level of an interval is {level!r}; give a share between 0 and 1, such as 0.95")
+    upper = 0.5 + 0.5 * level
+    return float(norm.ppf(upper) if np.isinf(freedom) else student.ppf(upper, freedom))
 
 
 def find_base_parameters(problem: Problem) -> BaseParameters:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
+_PATIENCE = 10
 _MOST_PROJECTIONS = 8
 """Steepest steps before conjugate gradients begin again, even if the bounds that bind still change."""
 
@@ -33,9 +34,9 @@ class BoundedSolution:
         covariance: Of ``z``, unknowns at a bound taken as known, shape (n_unknowns, n_unknowns).
         determined: Of each unknown, the share that the data decided, 0 to 1; of one at a bound, zero.
         active: Names of the unknowns at a bound, ``"torso.m >= 0"``.
-        iterations: How many products with the matrix it took.
+        iterations: How many steps it took.
         gradient: The projected gradient that is left, as a share of the first one.
-        converged: Whether that is below the tolerance.
+        converged: Whether it settled.
     """
 
     unknowns: FloatArray
@@ -56,14 +57,13 @@ def solve_bounded(
     upper: Mapping[str, float] | None = None,
     c_max: float | None = None,
     scale: Scale = "spread",
-    tolerance: float = 1e-6,
-    iterations: int = 50_000,
+    tolerance: float = 1.0,
+    iterations: int = 20_000,
 ) -> BoundedSolution:
     """Gives what minimises ``‖A z − b‖²`` within bounds, from ``z = 0`` by projected conjugate gradients.
 
     Directions that the data do not touch stay where they were. Small singular values may be dropped beforehand,
-    (22)-(23) of the paper. A tolerance above zero leaves directions that are hardly excited near the start, as in the
-    paper.
+    (22)-(23) of the paper. Stopping at the noise leaves directions that are hardly excited near the start.
 
     Args:
         problem: The problem.
@@ -71,8 +71,9 @@ def solve_bounded(
         upper: Greatest values by pattern.
         c_max: Greatest condition number that is kept; None keeps all.
         scale: "spread": each unknown is measured by how far a model is usually off; "none": SI units, as in the paper.
-        tolerance: Share of the first projected gradient at which it stops.
-        iterations: It gives up after as many products with the matrix.
+        tolerance: It stops when ten steps together lower the cost by less than this many times what noise alone does to
+            one direction; small numbers follow hardly excited directions to the end.
+        iterations: It gives up after as many steps.
 
     Raises:
         IdentifiabilityError: A bound is unknown or crossed, or an option makes no sense.
@@ -82,6 +83,8 @@ def solve_bounded(
         raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
     if c_max is not None and not c_max > 1.0:
         raise IdentifiabilityError(f"c_max is {c_max!r}; it must be greater than one")
+    if not tolerance >= 0.0:
+        raise IdentifiabilityError(f"tolerance is {tolerance!r}; it must be zero or more")
     units = np.linalg.norm(problem.unknowns.spread, axis=1) if scale == "spread" else np.ones(count)
     least, greatest = _bounds(problem, {"*.m": 0.0} if lower is None else lower, upper or {})
     matrix = problem.matrix * units
@@ -90,8 +93,8 @@ def solve_bounded(
     kept = int(np.count_nonzero(values > max(threshold, 1e-10 * np.max(values, initial=0.0))))
     # On the factors: the gradient's rounding in dropped directions would let them drift.
     reduced, answer = values[:kept, None] * right[:kept], left[:, :kept].T @ problem.right
-    search = _Search(reduced, answer, least / units, greatest / units)
-    scaled, spent, gradient = search.run(tolerance, iterations)
+    search = _Search(reduced, answer, least / units, greatest / units, tolerance * problem.noise**2)
+    scaled, settled = search.run(iterations)
     at_bound = (scaled <= search.lower) | (scaled >= search.upper)
     free = ~at_bound
     covariance, determined = _spread(reduced, free, problem.noise)
@@ -103,9 +106,9 @@ def solve_bounded(
         determined,
         tuple(_active(problem, scaled * units, at_bound & (scaled <= search.lower), ">="))
         + tuple(_active(problem, scaled * units, at_bound & (scaled > search.lower), "<=")),
-        spent,
-        gradient,
-        gradient <= tolerance,
+        search.spent,
+        search.gradient(scaled),
+        settled,
     )
 
 
@@ -120,24 +123,29 @@ class _Search:
     right: FloatArray
     lower: FloatArray
     upper: FloatArray
+    least_gain: float
+    spent: int = 0
 
-    def run(self, tolerance: float, most: int) -> tuple[FloatArray, int, float]:
-        """Gives the solution, how many products it took, and the projected gradient left, as a share of the first."""
+    def run(self, most: int) -> tuple[FloatArray, bool]:
+        """Gives the solution, and whether the search settled before it had taken `most` steps."""
         place = np.clip(np.zeros(self.matrix.shape[1]), self.lower, self.upper)
-        slope = self._slope(place)
-        first = float(np.linalg.norm(slope))
-        if first == 0.0:
-            return place, 0, 0.0
-        spent, left = 0, np.inf
-        while spent < most:
-            place, used = self._project(place)
-            spent += used
-            place, used = self._descend(place, tolerance * first, most - spent)
-            spent += used
-            left = float(np.linalg.norm(self._projected(place, self._slope(place)))) / first
-            if left <= tolerance:
-                break
-        return place, spent, left
+        cost = self._cost(place)
+        while self.spent < most:
+            place = self._descend(self._project(place), most)
+            before, cost = cost, self._cost(place)
+            if before - cost <= self.least_gain:
+                return place, True
+        return place, False
+
+    def gradient(self, place: FloatArray) -> float:
+        """Gives the projected gradient as a share of the one at the start."""
+        start = np.clip(np.zeros(self.matrix.shape[1]), self.lower, self.upper)
+        first = float(np.linalg.norm(self._slope(start)))
+        return float(np.linalg.norm(self._projected(place, self._slope(place)))) / first if first > 0.0 else 0.0
+
+    def _cost(self, place: FloatArray) -> float:
+        residual = self.matrix @ place - self.right
+        return float(residual @ residual)
 
     def _slope(self, place: FloatArray) -> FloatArray:
         return np.asarray(self.matrix.T @ (self.matrix @ place - self.right))
@@ -147,39 +155,46 @@ class _Search:
         blocked = ((place <= self.lower) & (slope > 0.0)) | ((place >= self.upper) & (slope < 0.0))
         return np.where(blocked, 0.0, slope)
 
-    def _project(self, place: FloatArray) -> tuple[FloatArray, int]:
+    def _project(self, place: FloatArray) -> FloatArray:
         """Takes steepest steps, cut at the bounds, until the bounds that bind stay the same."""
         bound = self._bound(place)
-        for number in range(1, _MOST_PROJECTIONS + 1):
+        for _ in range(_MOST_PROJECTIONS):
+            self.spent += 1
             slope = self._projected(place, self._slope(place))
             pushed = self.matrix @ slope
             size = float(pushed @ pushed)
             if size == 0.0:
-                return place, number
-            place = np.clip(place - float(slope @ slope) / size * slope, self.lower, self.upper)
-            now = self._bound(place)
+                break
+            length = float(slope @ slope) / size
+            moved = np.clip(place - length * slope, self.lower, self.upper)
+            # Cut at bounds, a steepest step may lead upwards; a shorter one does not.
+            while self._cost(moved) > self._cost(place) and length > 0.0:
+                length *= 0.5
+                moved = np.clip(place - length * slope, self.lower, self.upper)
+            place, now = moved, self._bound(moved)
             if np.array_equal(now, bound):
                 break
             bound = now
-        return place, number
+        return place
 
-    def _descend(self, place: FloatArray, enough: float, most: int) -> tuple[FloatArray, int]:
-        """Goes down the face on which `place` lies, by conjugate gradients, as far as the bounds allow."""
-        free = ~self._bound(place)
-        # One that a bound holds, but that wants to leave it, is free too.
-        slope = self._slope(place)
-        free |= self._projected(place, slope) != 0.0
+    def _descend(self, place: FloatArray, most: int) -> FloatArray:
+        """Goes down the face on which `place` lies, by conjugate gradients, until a bound or nothing more is gained."""
+        # What a bound holds, but wants to leave it, is free too.
+        free = ~self._bound(place) | (self._projected(place, self._slope(place)) != 0.0)
         matrix = self.matrix[:, free]
         residual = self.right - self.matrix @ place
         step = np.zeros(int(free.sum()))
         gradient = matrix.T @ residual
         direction, size = gradient.copy(), float(gradient @ gradient)
         lower, upper = self.lower[free] - place[free], self.upper[free] - place[free]
-        spent = 0
-        while spent < max(1, most) and np.sqrt(size) > 0.5 * enough:
-            spent += 1
+        gains: list[float] = []
+        while self.spent < most and size > 0.0:
+            self.spent += 1
             pushed = matrix @ direction
-            length = size / float(pushed @ pushed)
+            steepness = float(pushed @ pushed)
+            if steepness == 0.0:
+                break
+            length = size / steepness
             room = _room(step, direction, lower, upper)
             if length >= room:
                 step = step + room * direction
@@ -187,11 +202,14 @@ class _Search:
             step = step + length * direction
             residual = residual - length * pushed
             gradient = matrix.T @ residual
+            gains.append(length * size)
+            if len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) <= self.least_gain:
+                break
             before, size = size, float(gradient @ gradient)
             direction = gradient + (size / before) * direction
         moved = place.copy()
         moved[free] = np.clip(place[free] + step, self.lower[free], self.upper[free])
-        return moved, spent
+        return moved
 
     def _bound(self, place: FloatArray) -> BoolArray:
         return np.asarray((place <= self.lower) | (place >= self.upper))

@@ -22,7 +22,7 @@ def describe_grouping(leader: str, names: Sequence[str], coefficients: FloatArra
         terms: How many terms at most are written out; None for all.
     """
     others = [place for place in np.flatnonzero(coefficients).tolist() if names[place] != leader]
-    others.sort(key=lambda place: (not _is_one(coefficients[place]), -abs(coefficients[place])))
+    others.sort(key=lambda place: (not _is_one(float(coefficients[place])), -abs(float(coefficients[place]))))
     shown = others if terms is None else others[: max(0, terms - 1)]
     words = [leader] + [_term(names[place], float(coefficients[place])) for place in shown]
     rest = len(others) - len(shown)

@@ -29,6 +29,7 @@ class ParameterSet:
     Attributes:
         names: Name of each unknown, ``"<link>.<symbol>"``; of a mirror pair, the left link's.
         chosen: Index of each unknown in ``φ``.
+        reference: The parameters of the model, shape (10 n_links,).
         start: Where ``z = 0`` is: the reference, its mirror pairs made equal where they are tied; shape (10 n_links,).
         transform: Shape (10 n_links, n_unknowns).
         spread: A root of how far a model is usually off, in ``z``: ``z = spread y`` with ``y`` of unit size; shape
@@ -38,6 +39,7 @@ class ParameterSet:
 
     names: tuple[str, ...]
     chosen: np.ndarray[tuple[int], np.dtype[np.int64]]
+    reference: FloatArray
     start: FloatArray
     transform: FloatArray
     spread: FloatArray
@@ -103,7 +105,15 @@ def choose_parameters(
     if from_zero:
         start = start - transform @ start[columns]
     covariance = (spread @ spread.T)[np.ix_(columns, columns)]
-    return ParameterSet(tuple(names[column] for column in columns), columns, start, transform, _root(covariance), label)
+    return ParameterSet(
+        names=tuple(names[column] for column in columns),
+        chosen=columns,
+        reference=model.parameters.reshape(-1),
+        start=start,
+        transform=transform,
+        spread=_root(covariance),
+        label=label,
+    )
 
 
 def _block(link: int) -> slice:

@@ -29,48 +29,63 @@ class Problem:
     Attributes:
         evidence: The Evidence.
         unknowns: The parameter set.
-        matrix: ``A``, shape (n_rows, n_unknowns).
-        right: ``b``: what the start leaves to be explained, shape (n_rows,).
-        rest: The part of the cost that no ``z`` can explain.
-        rank: Of ``A``, nuisances counted.
+        system: ``[Y | f]`` for all parameters, nuisances eliminated, shape (n_rows, 10 n_links + 1).
+        rank: Of the unknowns' columns, and of what nuisances took from the data.
         variance: Of a row, from the residual, or as the Evidence knows it.
         freedom: Degrees of freedom of that variance; infinite where it is known.
-        nuisance_map: How nuisance values follow: ``ν = nuisance_map @ [z, 1]``, shape (n_nuisance, n_unknowns + 1).
     """
 
     evidence: Evidence
     unknowns: ParameterSet
-    matrix: FloatArray
-    right: FloatArray
-    rest: float
+    system: FloatArray
     rank: int
     variance: float
     freedom: float
-    nuisance_map: FloatArray
 
-    @property
-    def inflation(self) -> float:
-        """How many samples one independent sample is spread over."""
-        return self.evidence.sample_count / self.evidence.effective_count
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """``A``, shape (n_rows, n_unknowns)."""
+        return np.asarray(self.system[:, :-1] @ self.unknowns.transform)
 
-    @property
-    def noise(self) -> float:
-        """Standard deviation by which a direction of unit singular value is uncertain."""
-        return float(np.sqrt(self.variance * (1.0 if self.evidence.variance is not None else self.inflation)))
+    @cached_property
+    def right(self) -> FloatArray:
+        """``b``: what the start leaves to be explained, shape (n_rows,)."""
+        return np.asarray(self.system[:, -1] - self.system[:, :-1] @ self.unknowns.start)
 
     @cached_property
     def lengths(self) -> FloatArray:
-        """Length of each column, shape (n_unknowns,)."""
+        """Length of each column of ``A``, shape (n_unknowns,)."""
         return np.asarray(np.linalg.norm(self.matrix, axis=0))
 
-    def cost(self, unknowns: FloatArray) -> float:
-        """Gives ``‖Y φ − f‖²`` at values of the unknowns, nuisances at their best."""
-        return self.rest + float(np.sum(np.square(self.matrix @ unknowns - self.right)))
+    @property
+    def noise(self) -> float:
+        """Standard deviation by which a direction of unit singular value is uncertain; dependent samples count less."""
+        known = self.evidence.variance is not None
+        return float(np.sqrt(self.variance * (1.0 if known else _inflation(self.evidence))))
 
-    def nuisance(self, unknowns: FloatArray) -> dict[str, float]:
-        """Gives the best nuisance values, by name, at values of the unknowns."""
-        values = self.nuisance_map @ np.append(unknowns, 1.0)
-        return dict(zip(self.evidence.key.nuisance, values.tolist(), strict=True))
+    @cached_property
+    def mass_scale(self) -> float:
+        """The factor on all of the reference that explains the data best."""
+        pushed = self.system[:, :-1] @ self.unknowns.reference
+        size = float(pushed @ pushed)
+        return float(pushed @ self.system[:, -1]) / size if size > 0.0 else 1.0
+
+    def cost(self, parameters: FloatArray) -> float:
+        """Gives ``‖Y φ − f‖²`` at parameters (n_links, 10) or flat, nuisances at their best, their priors counted."""
+        residual = self.system @ np.append(np.ravel(parameters), -1.0)
+        return float(residual @ residual)
+
+    def nuisance(self, parameters: FloatArray) -> dict[str, float]:
+        """Gives the best nuisance values, by name, at some parameters."""
+        key, full = self.evidence.key, self.evidence.full_factor
+        if not key.nuisance:
+            return {}
+        count = self.evidence.parameter_count
+        left = full[:, -1] - full[:, :count] @ np.ravel(parameters)
+        weights = np.sqrt(self.variance) / np.array(key.priors)
+        stacked = np.concatenate([full[:, count:-1], np.diag(weights)])
+        values = np.linalg.lstsq(stacked, np.concatenate([left, np.zeros(len(weights))]), rcond=1e-12)[0]
+        return dict(zip(key.nuisance, values.tolist(), strict=True))
 
 
 def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
@@ -79,21 +94,16 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
     Raises:
         IdentifiabilityError: There are fewer independent equations than unknowns that they can tell apart.
     """
-    full = evidence.full_factor
-    count = evidence.parameter_count
-    columns = full[:, :count] @ unknowns.transform
-    right = full[:, -1] - full[:, :count] @ unknowns.start
-    beside = full[:, count:-1]
     priors = np.array(evidence.key.priors, dtype=np.float64)
-    inflation = evidence.sample_count / evidence.effective_count
+    inflation = _inflation(evidence)
     equations = evidence.row_count / inflation
-    variance, freedom, rank = 0.0, np.inf, 0
+    variance, freedom = 0.0, np.inf
     for _ in range(_MOST_ROUNDS):
         before = variance
-        system, weighed = _eliminate(columns, beside, right, np.sqrt(variance) / priors)
-        kept = np.asarray(np.linalg.qr(system, mode="r"))
-        matrix, answer = kept[:, :-1], kept[:, -1]
-        rank = _rank(matrix) + weighed
+        system, taken = _eliminate(evidence, np.sqrt(variance) / priors)
+        problem = Problem(evidence, unknowns, system, 0, variance, freedom)
+        rank, residual = _fit(problem)
+        rank += taken
         if evidence.variance is not None:
             variance = evidence.variance
         else:
@@ -103,41 +113,39 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
                     f"{evidence.sample_count} samples give {equations:.0f} independent equations, too few for the "
                     f"{rank} combinations of parameters that they touch; record longer, or look for fewer parameters"
                 )
-            residual = answer - matrix @ np.linalg.lstsq(matrix, answer, rcond=1e-12)[0]
-            variance = float(residual @ residual) / inflation / freedom
+            variance = residual / inflation / freedom
         if not np.any(np.isfinite(priors)) or abs(variance - before) <= _SETTLED * variance:
             break
-    explained = matrix[: len(unknowns)], answer[: len(unknowns)]
-    rest = float(np.sum(np.square(answer[len(unknowns) :])))
-    prior_rows = np.diag(np.sqrt(variance) / priors) if len(priors) else np.zeros((0, 0))
-    stacked = np.concatenate([beside, prior_rows])
-    asked = np.concatenate(
-        [np.concatenate([-columns, right[:, None]], axis=1), np.zeros((len(priors), len(unknowns) + 1))]
-    )
-    nuisance_map = np.linalg.lstsq(stacked, asked, rcond=1e-12)[0] if len(priors) else np.zeros((0, len(unknowns) + 1))
-    return Problem(evidence, unknowns, *explained, rest, rank, variance, freedom, nuisance_map)
+    return Problem(evidence, unknowns, system, rank, variance, freedom)
 
 
-def _eliminate(
-    columns: FloatArray, beside: FloatArray, right: FloatArray, priors: FloatArray
-) -> tuple[FloatArray, int]:
-    """Gives ``[A | b]`` with nuisance columns projected out, and how many directions that took from the data."""
-    system = np.concatenate([columns, right[:, None]], axis=1)
-    if beside.shape[1] == 0:
+def _inflation(evidence: Evidence) -> float:
+    """Gives how many samples one independent sample is spread over."""
+    return evidence.sample_count / evidence.effective_count
+
+
+def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int]:
+    """Gives ``[Y | f]`` with nuisance columns projected out, and how many directions that took from the data."""
+    full, count = evidence.full_factor, evidence.parameter_count
+    system = np.concatenate([full[:, :count], full[:, -1:]], axis=1)
+    if not len(priors):
         return system, 0
-    stacked = np.concatenate([beside, np.diag(priors)])
+    stacked = np.concatenate([full[:, count:-1], np.diag(priors)])
     padded = np.concatenate([system, np.zeros((len(priors), system.shape[1]))])
     basis, values, _ = np.linalg.svd(stacked, full_matrices=False)
     basis = basis[:, values > 1e-12 * np.max(values, initial=0.0)]
     left = padded - basis @ (basis.T @ padded)
     # A direction that its prior decides takes nothing from the data.
-    return left, round(float(np.sum(np.square(basis[: len(beside)]))))
+    return left, round(float(np.sum(np.square(basis[: len(full)]))))
 
 
-def _rank(matrix: FloatArray) -> int:
-    lengths = np.linalg.norm(matrix, axis=0)
+def _fit(problem: Problem) -> tuple[int, float]:
+    """Gives the rank of the unknowns' columns, and the cost that is left at their best values."""
+    lengths = problem.lengths
     used = lengths > 1e-12 * np.max(lengths, initial=0.0)
     if not np.any(used):
-        return 0
-    values = np.linalg.svd(matrix[:, used] / lengths[used], compute_uv=False)
-    return int(np.count_nonzero(values > 1e-8 * values[0]))
+        return 0, float(problem.right @ problem.right)
+    basis, values, _ = np.linalg.svd(problem.matrix[:, used] / lengths[used], full_matrices=False)
+    basis = basis[:, values > 1e-8 * values[0]]
+    residual = problem.right - basis @ (basis.T @ problem.right)
+    return basis.shape[1], float(residual @ residual)

@@ -17,7 +17,7 @@ from steelyard.model.packages import find_file
 from steelyard.model.parameters import change_frame
 from steelyard.model.setup import BaseKind, Setup, read_setup, ready_setups
 from steelyard.model.urdf import describe_urdf
-from steelyard.model.xml_document import read_xml
+from steelyard.model.xml_document import XmlDocument, read_xml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,11 @@ def load_model(
 
 def describe(path: Path) -> Description:
     """Gives what a URDF or MJCF file says; which of them it is, its outermost element tells."""
-    document = read_xml(path)
+    return describe_document(read_xml(path))
+
+
+def describe_document(document: XmlDocument) -> Description:
+    """Gives what a URDF or MJCF document says."""
     if document.root.tag in ("mujoco", "mujocoinclude"):
         return describe_mjcf(document)
     return describe_urdf(document)

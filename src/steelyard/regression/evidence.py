@@ -73,6 +73,7 @@ class Evidence:
         effective_count: How many independent samples they are worth.
         row_count: Equations gathered.
         totals: By measured component or joint, the sum of its readings and the sum of their squares.
+        travel: By joint with one axis, its least and greatest position, rad or m.
         origins: Stretches of the recordings that were gathered, as far as they are known.
         variance: Variance of the rows where it is known beforehand; None where the residual has to tell it.
     """
@@ -85,6 +86,7 @@ class Evidence:
     effective_count: float
     row_count: int
     totals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    travel: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     origins: tuple[Origin, ...] = ()
     variance: float | None = None
 
@@ -119,7 +121,14 @@ class Evidence:
             sample_count=self.sample_count + other.sample_count,
             effective_count=self.effective_count + other.effective_count,
             row_count=self.row_count + other.row_count,
-            totals={name: (here[name][0] + there[name][0], here[name][1] + there[name][1]) for name in here},
+            totals={
+                name: (here[name][0] + there[name][0], here[name][1] + there[name][1]) for name in here if name in there
+            },
+            travel={
+                joint: (min(low, other.travel[joint][0]), max(high, other.travel[joint][1]))
+                for joint, (low, high) in self.travel.items()
+                if joint in other.travel
+            },
             origins=merge_origins([*self.origins, *other.origins]),
         )
 
@@ -230,6 +239,8 @@ class Evidence:
                     effective_count=np.array(self.effective_count),
                     channels=np.array(list(self.totals), dtype=np.str_),
                     totals=np.array(list(self.totals.values()), dtype=np.float64).reshape(-1, 2),
+                    joints=np.array(list(self.travel), dtype=np.str_),
+                    travel=np.array(list(self.travel.values()), dtype=np.float64).reshape(-1, 2),
                     origins=np.array(json.dumps(self.origins)),
                     variance=np.array(np.nan if self.variance is None else self.variance),
                 )
@@ -257,10 +268,8 @@ def load_evidence(path: str | Path) -> Evidence:
             int(arrays["counts"][0]),
             float(arrays["effective_count"]),
             int(arrays["counts"][1]),
-            {
-                str(name): (float(values[0]), float(values[1]))
-                for name, values in zip(arrays["channels"], arrays["totals"], strict=True)
-            },
+            _pairs(arrays["channels"], arrays["totals"]),
+            _pairs(arrays["joints"], arrays["travel"]),
             tuple(
                 Origin(str(sha256), float(start), float(end))
                 for sha256, start, end in json.loads(str(arrays["origins"]))
@@ -271,6 +280,10 @@ def load_evidence(path: str | Path) -> Evidence:
         raise EvidenceError(f"{path}: there is no such file; check the path") from error
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise EvidenceError(f"{path} is not a file of evidence ({error}); gather it again") from error
+
+
+def _pairs(names: Any, values: Any) -> dict[str, tuple[float, float]]:
+    return {str(name): (float(one), float(two)) for name, (one, two) in zip(names, values, strict=True)}
 
 
 def _condition(columns: FloatArray) -> float:

@@ -88,7 +88,8 @@ def gather_evidence(
         columns[independent] = np.arange(len(independent))
         system = System(model, first.base, sensing, extra, noise, columns.reshape(-1, PARAMETER_COUNT))
         pieces = _pieces(model, sensing, first, stream, _chunk_size(system, threads))
-        tally = _run(system, pieces, threads, factors)
+        hinges = _hinges(model)
+        tally = _run(system, pieces, threads, factors, list(hinges.values()))
     factor = tally.factor
     if not np.all(np.isfinite(factor)):
         raise EvidenceError("the factor is not finite; a number in the motion or the model is far too large")
@@ -119,6 +120,7 @@ def gather_evidence(
         float(tally.counts[1]),
         int(tally.counts[2]),
         sums,
+        dict(zip(hinges, [(float(low), float(high)) for low, high in tally.travel.T], strict=True)),
         merge_origins(tally.origins),
     )
 
@@ -253,14 +255,28 @@ class _Tally:
     factor: FloatArray
     counts: FloatArray
     totals: FloatArray
+    travel: FloatArray
     origins: list[Origin]
 
 
-def _run(system: System, pieces: Iterable[Motion], workers: int, factors: FloatArray | None) -> _Tally:
+def _hinges(model: Model) -> dict[str, int]:
+    """Gives the joints with one axis, and where each stands in a motion's `q`."""
+    first = 7 if model.base == "floating" else 0
+    return {
+        body.joint.name: int(model.tree.q_starts[index]) - first
+        for index, body in enumerate(model.bodies)
+        if index and body.joint.position_size == 1
+    }
+
+
+def _run(
+    system: System, pieces: Iterable[Motion], workers: int, factors: FloatArray | None, hinges: list[int]
+) -> _Tally:
     """Factors the pieces, each worker into its own factor; the workers' factors are added in order."""
     triangles = [Factor(system.width) for _ in range(workers)]
     counts = np.zeros((workers, 3))
     totals: list[Any] = [0.0] * workers
+    travel = np.tile([[np.inf], [-np.inf]], (workers, 1, len(hinges)))
     origins: list[Origin] = []
     done = 0
 
@@ -270,6 +286,9 @@ def _run(system: System, pieces: Iterable[Motion], workers: int, factors: FloatA
             rows *= np.repeat(np.sqrt(weights), len(rows) // len(piece))[:, None]
         triangles[worker].add(rows)
         counts[worker] += (len(piece), piece.effective_count, kept)
+        positions = piece.q[:, hinges]
+        travel[worker, 0] = np.minimum(travel[worker, 0], positions.min(axis=0))
+        travel[worker, 1] = np.maximum(travel[worker, 1], positions.max(axis=0))
         forces = system.forces(piece)
         totals[worker] = totals[worker] + np.stack([forces.sum(axis=0), np.square(forces).sum(axis=0)])
 
@@ -291,7 +310,8 @@ def _run(system: System, pieces: Iterable[Motion], workers: int, factors: FloatA
                 future.result()
     for other in triangles[1:]:
         triangles[0].add(np.array(other.matrix))
-    return _Tally(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), origins)
+    extremes = np.stack([travel[:, 0].min(axis=0), travel[:, 1].max(axis=0)])
+    return _Tally(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), extremes, origins)
 
 
 def _sample_weights(motion: Any, first: Motion, weights: Any) -> FloatArray | None:

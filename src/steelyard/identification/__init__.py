@@ -1,0 +1,9 @@
+"""From Evidence to an Estimate: parameter sets, one estimator per file, base parameters, statistics."""
+
+from steelyard.identification.base_parameters import BaseParameters
+from steelyard.identification.estimate import Estimate, Fit
+from steelyard.identification.identify import identify
+from steelyard.identification.parameter_sets import ParameterSet, choose_parameters
+from steelyard.identification.storage import load_estimate
+
+__all__ = ["BaseParameters", "Estimate", "Fit", "ParameterSet", "choose_parameters", "identify", "load_estimate"]

@@ -1,0 +1,203 @@
+"""The Estimate: what the links weigh, how far to trust it, and everything needed to use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from steelyard.exceptions import SolverError
+from steelyard.identification.base_parameters import half_width
+from steelyard.model.parameters import PARAMETER_COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from steelyard.identification.base_parameters import BaseParameters
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.model.write_back import WrittenModel
+    from steelyard.regression import EvidenceKey, Origin
+
+Status = Literal["solved", "weak", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well the data are explained; costs are ``‖Y φ − f‖²`` as gathered, nuisances at their best.
+
+    Attributes:
+        cost: At the estimate.
+        reference_cost: At the reference.
+        corrected_cost: At the reference scaled to the weight that the sensors feel.
+        variance: Of a row, estimated from what no parameters explain (or known beforehand).
+        freedom: Degrees of freedom of that variance.
+        sample_count: Samples.
+        effective_count: How many independent ones they are worth.
+        row_count: Equations.
+    """
+
+    cost: float
+    reference_cost: float
+    corrected_cost: float
+    variance: float
+    freedom: float
+    sample_count: int
+    effective_count: float
+    row_count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Parameters of a model, found from Evidence.
+
+    Attributes:
+        model: The reference model, with its setup.
+        method: How they were found.
+        status: "solved"; "weak": solved, but the data hardly add to the model (the notes say why); "stopped": before it
+            settled; "failed".
+        solution: The parameters, shape (n_links, 10); use `parameters`, which refuses those of a failed estimate.
+        covariance: Of the parameters, flat, shape (10 n_links, 10 n_links): the noise of what the data decided. What
+            they did not decide stays at the reference, and has no part in it.
+        determined: How much the data rather than the reference decided each, 0 to 1, shape (n_links, 10): the share by
+            which they narrow how far a model is usually off.
+        base: The base parameters by least squares: what the data alone say.
+        active: Bounds and constraints that bind, by name.
+        nuisance: Values of the nuisance parameters, by name.
+        fit: How well the data are explained.
+        mass_scale: The factor on all of the reference that explains the data best: the mass-corrected model.
+        notes: What a reader has to know, a sentence or two each.
+        key: What the Evidence was about.
+        origins: Stretches of the recordings that it was learned from.
+        options: Method, parameter set and options, as given.
+    """
+
+    model: Model
+    method: str
+    status: Status
+    solution: FloatArray
+    covariance: FloatArray
+    determined: FloatArray
+    base: BaseParameters
+    active: tuple[str, ...]
+    nuisance: Mapping[str, float]
+    fit: Fit
+    mass_scale: float
+    notes: tuple[str, ...]
+    key: EvidenceKey
+    origins: tuple[Origin, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The ten parameters of each link, shape (n_links, 10).
+
+        Raises:
+            SolverError: The estimate failed; the message says what to do.
+        """
+        if self.status == "failed":
+            reason = self.notes[0] if self.notes else "no reason is known"
+            raise SolverError(f"this estimate failed and has no parameters: {reason}", status=self.status)
+        return self.solution
+
+    @property
+    def reference(self) -> FloatArray:
+        """The reference's parameters, shape (n_links, 10)."""
+        return self.model.parameters
+
+    @property
+    def masses(self) -> dict[str, float]:
+        """Mass of each link, kg, by name."""
+        return dict(zip(self.model.links, self.parameters[:, 0].tolist(), strict=True))
+
+    @property
+    def total_mass(self) -> float:
+        """Sum of the masses, kg."""
+        return float(self.parameters[:, 0].sum())
+
+    @property
+    def total_mass_error(self) -> float:
+        """Standard error of the sum of the masses, kg."""
+        chosen = np.zeros(len(self.covariance))
+        chosen[::PARAMETER_COUNT] = 1.0
+        return float(np.sqrt(max(0.0, float(chosen @ self.covariance @ chosen))))
+
+    @cached_property
+    def standard_errors(self) -> FloatArray:
+        """Standard error of each parameter, from the noise of what the data decided, shape (n_links, 10)."""
+        variances = np.asarray(np.diagonal(self.covariance))
+        return np.sqrt(np.clip(variances, 0.0, None)).reshape(-1, PARAMETER_COUNT)
+
+    def intervals(self, level: float = 0.95) -> FloatArray:
+        """Gives ``parameters ± t · standard_errors``, shape (n_links, 10, 2); too narrow where `determined` is low."""
+        width = half_width(level, self.fit.freedom) * self.standard_errors
+        return np.stack([self.parameters - width, self.parameters + width], axis=2)
+
+    @property
+    def sensing(self) -> dict[str, Any]:
+        """What was measured, as `gather_evidence` takes it: torques, withhold, unknown_wrenches, weights."""
+        return sensing_arguments(self.model, self.key)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Hashes of the model and the recordings, the version, and the options."""
+        from steelyard import __version__  # noqa: PLC0415  (the package imports this room)
+
+        return {
+            "steelyard": __version__,
+            "model": {"name": self.model.name, "sha256": self.model.description.file.sha256},
+            "recordings": [origin._asdict() for origin in self.origins],
+            "options": dict(self.options),
+        }
+
+    def summary(self) -> str:
+        """Gives the estimate as text: what it is, the links, the base parameters, and numbered notes."""
+        from steelyard.identification.summary import summarise  # noqa: PLC0415  (it needs Estimate)
+
+        return summarise(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives the estimate as plain numbers and texts, as `save` writes it."""
+        from steelyard.identification.storage import estimate_to_dict  # noqa: PLC0415  (it needs Estimate)
+
+        return estimate_to_dict(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the estimate, with its model and setup, to a JSON file; see `load_estimate`."""
+        from steelyard.identification.storage import save_estimate  # noqa: PLC0415  (it needs Estimate)
+
+        save_estimate(self, path)
+
+    def write_model(self, path: str | Path) -> WrittenModel:
+        """Writes the model with these parameters, in the format that it came in."""
+        return self.model.with_parameters(self.parameters).write(path)
+
+    def __repr__(self) -> str:
+        return f"<Estimate of {self.model.name} by {self.method}: {self.status}, {len(self.notes)} notes>"
+
+
+def sensing_arguments(model: Model, key: EvidenceKey) -> dict[str, Any]:
+    """Gives the arguments of `gather_evidence` that measure what an Evidence's key says."""
+    sensors = model.setup.wrench_sensors
+    components = [f"{sensor.name}.{axis}" for sensor in sensors for axis in sensor.axes]
+    felt = {*(sensor.name for sensor in sensors), *(sole.name for sole in model.setup.soles)}
+    frames = [name.rpartition(".")[0] for name in key.unknown]
+    unknown = [frame for frame in dict.fromkeys(frames) if frame not in felt]
+    # A sole without a sensor is unknown under its own name.
+    weights: dict[str, float] | None = None
+    if key.weights:
+        weights = dict(zip(key.measured, key.weights, strict=False))
+        width = len(key.measured)
+        for joint in key.torques:
+            size = model.joint(joint).velocity_size
+            weights[joint] = key.weights[width]
+            width += size
+    return {
+        "torques": list(key.torques),
+        "withhold": [name for name in components if name not in set(key.measured)],
+        "unknown_wrenches": unknown,
+        "weights": weights,
+    }

@@ -1,0 +1,197 @@
+"""From Evidence to an Estimate: one door for every method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import EvidenceError, IdentifiabilityError
+from steelyard.identification.base_parameters import find_base_parameters
+from steelyard.identification.bounded import solve_bounded
+from steelyard.identification.estimate import Estimate, Fit
+from steelyard.identification.notes import write_notes
+from steelyard.identification.parameter_sets import choose_parameters
+from steelyard.identification.problem import Problem, build_problem
+from steelyard.identification.truncated import solve_truncated
+from steelyard.model.names import did_you_mean
+from steelyard.regression import Evidence
+from steelyard.regression.blas import one_blas_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from steelyard.identification.base_parameters import BaseParameters
+    from steelyard.identification.estimate import Status
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+
+    Solver = Callable[..., "Solution"]
+
+OPTIONS = {
+    "truncated": ("c_max", "scale", "start"),
+    "bounded": ("c_max", "scale", "start", "lower", "upper", "tolerance", "iterations"),
+    "base": ("start",),
+}
+"""Options of each method."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a method found.
+
+    Attributes:
+        unknowns: ``z``, shape (n_unknowns,).
+        covariance: Of ``z``, shape (n_unknowns, n_unknowns).
+        status: How it went.
+        active: Bounds that bind.
+        remarks: Notes of the method's own.
+    """
+
+    unknowns: FloatArray
+    covariance: FloatArray
+    status: Status
+    active: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def identify(
+    model: Model,
+    evidence: Evidence,
+    *,
+    method: str = "truncated",
+    parameters: str | Sequence[str] | None = None,
+    mirror: bool = False,
+    constraints: Sequence[Any] = (),
+    **options: Any,
+) -> Estimate:
+    """Gives the parameters that explain some Evidence, and how far to trust them.
+
+    All methods minimise ``‖Y φ − f‖²`` as gathered; they differ in what they add.
+
+    Args:
+        model: The reference: the model with which the Evidence was gathered, or the same robot with other parameters.
+        evidence: The Evidence.
+        method: "truncated": the smallest change of the reference that explains what the data can tell; "bounded": no
+            negative masses, or any bounds; "base": least squares on base parameters alone, without a prior.
+        parameters: Which are looked for; see `steelyard.identification.parameter_sets.choose_parameters`.
+        mirror: Whether left and right are exact images of each other.
+        constraints: None of these methods takes any.
+        **options: Of the method; see `solve_truncated`, `solve_bounded`; `start="zero"` begins at no mass at all.
+
+    Raises:
+        IdentifiabilityError: The data are too few, or an argument makes no sense.
+        EvidenceError: The Evidence is of another model.
+    """
+    _check(model, evidence, method, constraints, options)
+    start = options.pop("start", "reference")
+    if start not in ("reference", "zero"):
+        raise IdentifiabilityError(f"start is {start!r}; write 'reference' or 'zero'")
+    with one_blas_thread():
+        unknowns = choose_parameters(model, parameters, mirror=mirror, from_zero=start == "zero")
+        problem = build_problem(evidence, unknowns)
+        base = find_base_parameters(problem)
+        solution = _SOLVERS[method](problem, base, **options)
+        # A mirror image is known as well as what it is the image of.
+        shares = np.where(unknowns.transform != 0.0, _determined(problem), 0.0)
+        determined = np.max(shares, axis=1, initial=0.0)
+        found = unknowns.expand(solution.unknowns)
+        fit = Fit(
+            problem.cost(found),
+            problem.cost(model.parameters),
+            problem.cost(problem.mass_scale * model.parameters),
+            problem.variance,
+            problem.freedom,
+            evidence.sample_count,
+            evidence.effective_count,
+            evidence.row_count,
+        )
+    shared = {"method": method, "parameters": unknowns.label, "mirror": bool(mirror), "start": start, **options}
+    estimate = Estimate(
+        model=model,
+        method=method,
+        status=solution.status,
+        solution=found,
+        covariance=unknowns.transform @ solution.covariance @ unknowns.transform.T,
+        determined=determined.reshape(found.shape),
+        base=base,
+        active=solution.active,
+        nuisance=problem.nuisance(found),
+        fit=fit,
+        mass_scale=problem.mass_scale,
+        notes=(),
+        key=evidence.key,
+        origins=evidence.origins,
+        options=shared,
+    )
+    return write_notes(estimate, evidence, problem, solution.remarks)
+
+
+def _check(model: Model, evidence: Evidence, method: str, constraints: Sequence[Any], options: dict[str, Any]) -> None:
+    if not isinstance(evidence, Evidence):
+        raise IdentifiabilityError(f"evidence is needed, not {type(evidence).__name__}; gather it with gather_evidence")
+    if method not in OPTIONS:
+        raise IdentifiabilityError(
+            f"there is no method {method!r}{did_you_mean(str(method), OPTIONS)}", names=[str(method)]
+        )
+    for name in options:
+        if name not in OPTIONS[method]:
+            raise IdentifiabilityError(
+                f"the method {method!r} has no option {name!r}{did_you_mean(name, OPTIONS[method])}", names=[name]
+            )
+    if len(constraints):
+        raise IdentifiabilityError(f"the method {method!r} takes no constraints; leave them out")
+    if evidence.key.links != model.links or evidence.key.tree != model.tree.sha256:
+        raise EvidenceError(
+            f"the evidence is not about {model.name}: its links or joints differ; gather it with this model"
+        )
+
+
+def _truncated(problem: Problem, base: BaseParameters, **options: Any) -> Solution:
+    found = solve_truncated(problem, **options)
+    rank = base.rank + len(base.dropped)
+    remark = (
+        f"{found.kept} of {rank} combinations of parameters were taken from the data; the others stay at the start."
+    )
+    return Solution(found.unknowns, found.covariance, "solved", remarks=(remark,))
+
+
+def _bounded(problem: Problem, base: BaseParameters, **options: Any) -> Solution:
+    found = solve_bounded(problem, **options)
+    remarks = []
+    if not found.converged:
+        remarks.append(
+            f"The search stopped after {found.iterations} steps with {found.gradient:.1e} of its first gradient left; "
+            "raise iterations, or lower c_max."
+        )
+    return Solution(
+        found.unknowns, found.covariance, "solved" if found.converged else "stopped", found.active, tuple(remarks)
+    )
+
+
+def _base(problem: Problem, base: BaseParameters) -> Solution:
+    # The smallest change, by how far a model is usually off, that gives the base parameters their values.
+    spread = base.groupings @ problem.unknowns.spread
+    inverse = problem.unknowns.spread @ np.linalg.pinv(spread, rcond=1e-12)
+    remark = (
+        "Only the base parameters were found; the parameters of each link are the reference's, changed as little as "
+        "gives the base parameters their values. Do not read them one by one."
+    )
+    return Solution(
+        inverse @ (base.values - base.reference), inverse @ base.covariance @ inverse.T, "solved", remarks=(remark,)
+    )
+
+
+_SOLVERS: dict[str, Solver] = {"truncated": _truncated, "bounded": _bounded, "base": _base}
+
+
+def _determined(problem: Problem) -> FloatArray:
+    """Gives the share by which the data narrow how far each unknown is usually off, shape (n_unknowns,)."""
+    spread = problem.unknowns.spread
+    _, values, right = np.linalg.svd(problem.matrix @ spread, full_matrices=False)
+    noise = max(problem.noise, 1e-300)
+    known = np.square(values) / (np.square(values) + noise**2)
+    before = np.sum(np.square(spread), axis=1)
+    gained = np.sum(np.square(spread @ right.T) * known, axis=1)
+    return np.asarray(np.clip(gained / before, 0.0, 1.0))
