@@ -5,14 +5,15 @@ import pinocchio as pin
 import pytest
 
 from steelyard import is_possible, load_model
-from steelyard.laboratory import MOTIONS, simulate
+from steelyard.exceptions import LaboratoryError
+from steelyard.laboratory import MOTIONS, Hose, simulate
 from steelyard.laboratory.servo import tune_servo
 from steelyard.laboratory.world import TIME_STEP
 from steelyard.model import project_to_interior
 from steelyard.model.parameters import to_mass_com_inertia
 from steelyard.motion.reconstruction import reconstruct_from_imu
 from steelyard.regression.gathering import residuals
-from steelyard.regression.rows import base_rows
+from steelyard.regression.rows import base_rows, base_wrench
 from steelyard.stance.standing import stand_up
 from tests.laboratory.trials import ROBOTS, SHORT, robot, short_trial, with_torques
 
@@ -135,3 +136,20 @@ def test_true_robots_are_possible_and_differ(name):
 def test_without_spread_the_true_robot_is_the_reference():
     trial = simulate(robot("g1"), "sway", spread=0.0, duration=6.0)
     np.testing.assert_array_equal(trial.truth.parameters, robot("g1").parameters)
+
+
+def test_a_hose_adds_exactly_its_force_to_the_equation_of_motion():
+    hose = Hose(force=(-15.0, 3.0, 8.0), wander=4.0)
+    trial = simulate(robot("g1"), "sway", noise=None, duration=6.0, hose=hose)
+    states = trial.truth.states
+    force = base_wrench(trial.truth.model, states.motion) - trial.truth.ground_wrench
+    pull = np.einsum("nji,nj->ni", states.rotation, states.pull)
+    assert np.std(states.pull[:, 0]) > 1.0
+    np.testing.assert_allclose(force[:, :3], pull, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(force[:, 3:], 0.0, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [{"force": (1.0, 2.0)}, {"wander": -1.0}, {"period": 0.0}, {"force": "abc"}])
+def test_a_hose_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(LaboratoryError, match="hose"):
+        Hose(**wrong)

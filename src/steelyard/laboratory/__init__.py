@@ -1,6 +1,7 @@
 """The virtual laboratory: a true robot that differs from its model, on a floor, with sensors like real ones."""
 
 from steelyard.laboratory.events import Event
+from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.motions import MOTIONS, plan_motion, plan_postures
 from steelyard.laboratory.sensors import DEFAULT_SENSORS, PERFECT_SENSORS, Instrument, Sensors
 from steelyard.laboratory.trial import Trial, Truth, simulate
@@ -11,6 +12,7 @@ __all__ = [
     "MOTIONS",
     "PERFECT_SENSORS",
     "Event",
+    "Hose",
     "Instrument",
     "Payload",
     "Sensors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ class States:
         feet: The floor's wrench on each foot about the world's origin, in world axes, shape (n, n_feet, 6).
         self_contacts: Number of contacts of the robot with itself, shape (n,).
         commands: Positions that the servos were told to take, shape (n, n_joints).
+        pull: Force from outside at the root's origin, in world axes, shape (n, 3); None where there is none.
     """
 
     model: Model
@@ -51,6 +52,7 @@ class States:
     feet: FloatArray
     self_contacts: FloatArray
     commands: FloatArray
+    pull: FloatArray | None = None
 
     @cached_property
     def motion(self) -> Motion:
@@ -80,13 +82,14 @@ class States:
         return self.rotation @ sole.rotation, self.q[:, :3] + np.einsum("nij,nj->ni", self.rotation, sole.position)
 
 
-def play(world: World, start: FloatArray, commands: FloatArray) -> States:
+def play(world: World, start: FloatArray, commands: FloatArray, pull: FloatArray | None = None) -> States:
     """Lets the robot stand, then follow its commands.
 
     Args:
         world: The robot on its floor.
         start: Configuration to begin in, shape (position_size,).
         commands: Positions for the servos, `TIME_STEP` apart, shape (n, n_joints).
+        pull: Force from outside at the root's origin at the same times, in world axes, shape (n, 3).
     """
     compiled = world.compiled
     data = mujoco.MjData(compiled)
@@ -97,11 +100,17 @@ def play(world: World, start: FloatArray, commands: FloatArray) -> States:
     before = np.zeros(mujoco.mj_stateSize(compiled, everything))
     mujoco.mj_getState(compiled, data, before, everything)
     standing = round(SETTLING / TIME_STEP)
-    control = np.concatenate([np.broadcast_to(commands[0], (standing, commands.shape[1])), commands])
-    after, sensors = mujoco.rollout.rollout(compiled, data, before[None], control[None])
+    driven, kind = commands, int(mujoco.mjtState.mjSTATE_CTRL)
+    if pull is not None:
+        # The first three generalised forces of a free body are a force at its origin, in world axes.
+        applied = np.zeros((len(commands), compiled.nv))
+        applied[:, :3] = pull
+        driven, kind = np.concatenate([commands, applied], axis=1), kind | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
+    control = np.concatenate([np.broadcast_to(driven[0], (standing, driven.shape[1])), driven])
+    after, sensors = mujoco.rollout.rollout(compiled, data, before[None], control[None], control_spec=kind)
     # Sensors belong to the state before a step, states are given after it.
     states, readings = after[0, standing - 1 :, 1:], sensors[0, standing:]
-    return _states(world, states, readings, commands)
+    return replace(_states(world, states, readings, commands), pull=pull)
 
 
 def _states(world: World, states: FloatArray, readings: FloatArray, commands: FloatArray) -> States:

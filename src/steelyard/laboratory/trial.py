@@ -11,6 +11,7 @@ import numpy as np
 from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.events import Event, find_events
+from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.measuring import draw_biases, measure
 from steelyard.laboratory.motions import PLANNING, plan_motion
 from steelyard.laboratory.physics import States, play
@@ -169,6 +170,7 @@ def simulate(
     spread: float = 0.2,
     payloads: Mapping[str, float | Payload] | None = None,
     offsets: Any = None,
+    hose: Hose | None = None,
     duration: float | None = None,
 ) -> Trial:
     """Plays a motion on a virtual robot that is not quite what its model says.
@@ -183,6 +185,7 @@ def simulate(
         offsets: Of the encoders: what must be added to their readings to get true positions, rad by joint; or one
             number, the greatest, to draw them up to. The servos are told so that the true joints follow the plan: the
             soles are flat although the encoders are off.
+        hose: A force at the root link that no sensor feels.
         duration: Seconds, for a motion from the library.
 
     Returns:
@@ -211,7 +214,11 @@ def simulate(
         servo = tune_servo(footing, standing.home)
         commands = servo_commands(footing, servo, course, _TORQUES_EVERY)
     world = build_world(footing, true, servo, standing.feasibility.clearances)
-    states = play(world, course.q[0], commands)
+    if hose is not None and not isinstance(hose, Hose):
+        raise LaboratoryError(f"the hose is {hose!r}; give a Hose")
+    times = TIME_STEP * np.arange(len(commands), dtype=np.float64)
+    pull = None if hose is None else hose.pull(times, np.random.default_rng([root, 2]))
+    states = play(world, course.q[0], commands, pull)
     truth = Truth(
         true,
         encoders,
