@@ -233,17 +233,26 @@ def _plan(
         raise MotionError(f"positions are {positions!r}; choose 'q' (measured) or 'q_command' (commanded)")
     check_offsets(model, offsets or {})
     source = _choose_base(model, recording, base, imu, sole, positions)
-    chosen, why = _choose_smoothing(model, recording, smoothing, cutoff, order, window)
+    chosen, why = _choose_smoothing(
+        model, recording, smoothing, cutoff, order, window, pose=isinstance(source, PoseBase)
+    )
     rate = usual_rate(recording.time)
     step = chosen.decimation(rate) if decimate else 1
-    notes = [f"all channels pass {chosen}, {why}"]
+    notes = [f"all channels pass {chosen}: {why}"]
     if step > 1:
         notes.append(f"one of {step} samples is kept: {rate / step:.4g} of {rate:.4g} a second")
     return _Plan(model, recording, source, chosen, decimate, dict(offsets or {}), positions, tuple(notes))
 
 
 def _choose_smoothing(
-    model: Model, recording: Recording, kind: SmoothingKind, cutoff: float | None, order: int, window: float | None
+    model: Model,
+    recording: Recording,
+    kind: SmoothingKind,
+    cutoff: float | None,
+    order: int,
+    window: float | None,
+    *,
+    pose: bool,
 ) -> tuple[Smoothing, str]:
     """Gives the filter, and in words who chose it."""
     if kind not in KINDS:
@@ -256,7 +265,7 @@ def _choose_smoothing(
         return local_cubic(window), "as asked for"
     why = "as asked for"
     if cutoff is None:
-        cutoff, why = choose_cutoff(model, recording)
+        cutoff, why = choose_cutoff(model, recording, pose=pose)
     return (butterworth(cutoff, order) if kind == "butterworth" else local_cubic_of_cutoff(cutoff)), why
 
 
