@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import erf
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model.names import did_you_mean
@@ -25,10 +26,23 @@ PRIORS: dict[str, float | tuple[float, float]] = {
     "accelerometer_bias": 0.1,  # m/s²: turn-on bias of a MEMS accelerometer, 10 mg
     "imu_mounting": 0.02,  # rad: a degree of misalignment
     "coulomb_friction": np.inf,
+    "presliding_friction": np.inf,
     "viscous_friction": np.inf,
     "rotor_inertia": np.inf,
+    "torque_offset": np.inf,
+    "torque_ripple": 0.2,  # N m: what a joint torque sensor, its gear and its cables add, by angle
 }
 """Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior."""
+
+PRESLIDING = 5e-4
+"""How far (rad or m) a joint goes on behind a reversal before its presliding friction turns around: half a milliradian,
+as the strain-wave gears of a KUKA LWR 4+ showed. Coulomb's turns around at once."""
+
+_STEADY = 1e-9
+"""Acceleration (rad/s² or m/s²) below which a joint does not reverse."""
+
+RIPPLE_ORDERS = range(2, 9)
+"""Waves a turn of a joint's torque ripple; one a turn could not be told from the weight that the joint carries."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +85,10 @@ def plan_nuisance(
             raise EvidenceError(f"{group} shows in joint torques, and none is used; name torques", names=[group])
         else:
             columns += [
-                Nuisance(f"{joint}.{group}", group, float(usual))  # type: ignore[arg-type]
+                Nuisance(f"{joint}.{name}", group, float(usual))  # type: ignore[arg-type]
                 for joint in sensing.torques
                 if model.joint(joint).velocity_size == 1
+                for name in _joint_columns(group)
             ]
     known = {column.name for column in columns} | {column.group for column in columns}
     chosen = priors or {}
@@ -87,6 +102,13 @@ def plan_nuisance(
     )
 
 
+def _joint_columns(group: str) -> list[str]:
+    """Gives the names of a group's columns, behind the joint's."""
+    if group != "torque_ripple":
+        return [group]
+    return [f"{group}.{wave}{order}" for order in RIPPLE_ORDERS for wave in ("sin", "cos")]
+
+
 def nuisance_columns(
     model: Model,
     columns: Sequence[Nuisance],
@@ -95,6 +117,7 @@ def nuisance_columns(
     motion: MotionArrays,
     force_columns: FloatArray,
     sensing: Sensing,
+    bandwidth: float | None = None,
 ) -> FloatArray:
     """Gives the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.
 
@@ -108,6 +131,7 @@ def nuisance_columns(
         motion: The samples.
         force_columns: ``H`` of the measured sources, shape (n, n_rows, n_measured).
         sensing: What is measured.
+        bandwidth: Frequency (Hz) to which the torques were smoothed, where they were.
     """
     count = len(motion.rate)
     out = np.zeros((count, plan.row_count, len(columns)))
@@ -148,12 +172,35 @@ def nuisance_columns(
             # The wrench is quadratic in these: the central difference is its derivative, whatever the step.
             out[:, :, number] = 0.5 * (turned[0] - turned[1])
         else:
-            joint = column.name.removesuffix(f".{column.group}")
-            place = int(tree.v_starts[model.joint_body(joint)])
-            values = {
-                "coulomb_friction": np.sign(motion.v[:, place]),
-                "viscous_friction": motion.v[:, place],
-                "rotor_inertia": motion.a[:, place],
-            }[column.group]
+            joint, _, wave = column.name.rpartition(f".{column.group}")
+            body = model.joint_body(joint)
+            place, angle = int(tree.v_starts[body]), int(tree.q_starts[body])
+            speed = motion.v[:, place]
+            if column.group == "torque_ripple":
+                turns = int(wave[4:]) * motion.q[:, angle]
+                values = np.sin(turns) if wave.startswith(".sin") else np.cos(turns)
+            elif column.group in ("coulomb_friction", "presliding_friction"):
+                slack = PRESLIDING if column.group == "presliding_friction" else 0.0
+                values = _direction(speed, motion.a[:, place], slack, bandwidth)
+            elif column.group == "torque_offset":
+                values = np.ones(count)
+            else:
+                values = speed if column.group == "viscous_friction" else motion.a[:, place]
             out[:, torque_rows[joint], number] = values
     return out
+
+
+def _direction(speed: FloatArray, acceleration: FloatArray, slack: float, bandwidth: float | None) -> FloatArray:
+    """Gives the sign of a speed, late by a slack, and as a filter leaves it that the torques passed, shape (n,).
+
+    About a reversal, ``v ≈ a t``: the time since then is ``v / a``, the slack is used up ``√(2 slack / |a|)`` after it,
+    and a filter makes its step response of the step in time. That of a sharp filter rises with the slope
+    ``4 bandwidth``; its overshoot is left out.
+    """
+    if bandwidth is None and not slack:
+        return np.sign(speed)
+    moving = np.abs(acceleration) > _STEADY
+    steady = np.where(moving, acceleration, 1.0)
+    late = speed / steady - np.sqrt(2.0 * slack / np.abs(steady))
+    step = np.sign(late) if bandwidth is None else erf(2.0 * np.sqrt(np.pi) * bandwidth * late)
+    return np.where(moving, np.sign(steady) * step, np.sign(speed))

@@ -174,7 +174,7 @@ class RowPlan:
         measured: The measured sources.
         unknown: The unknown sources that some row feels.
         unknown_soles: For each of them, the sole through which it acts, or `ALWAYS`.
-        floor: A wrench at the first body of each region, component by component: where noise is put that no sensor has.
+        floor: A wrench on each region, component by component: where noise is put that no sensor has.
     """
 
     rows: RowArrays
@@ -215,7 +215,7 @@ def plan_rows(model: Model, sensing: Sensing, standing: frozenset[str]) -> RowPl
         _source_arrays(model, sensing.measured, regions),
         _source_arrays(model, unknown, regions),
         tuple(source.sole for source in unknown),
-        _floor_arrays(regions),
+        _floor_arrays(model, sensing.measured, regions),
     )
 
 
@@ -223,19 +223,38 @@ def _stands(source: Source, standing: frozenset[str]) -> bool:
     return not source.inside and source.sole in (ALWAYS, *standing)
 
 
-def _floor_arrays(regions: np.ndarray) -> SourceArrays:
-    """Gives a wrench at the origin of the first body of each region, in the body's axes."""
-    tops = [int(np.flatnonzero(regions == region)[0]) for region in range(int(np.max(regions, initial=-1)) + 1)]
-    bodies = np.repeat(np.array(tops, dtype=np.int64), 6)
-    count = len(bodies)
+def _floor_arrays(model: Model, measured: Sequence[Source], regions: np.ndarray) -> SourceArrays:
+    """Gives a wrench on each region, where the first sensor on it sits, else at its first body.
+
+    At a sensor's place it is lost in that sensor's own noise. Elsewhere its force, with the lever arm from there to the
+    sensor, would drown what the sensor knows of moments.
+    """
+    count = int(np.max(regions, initial=-1)) + 1
+    sources: dict[int, Source] = {}
+    for source in measured:
+        frame = model.frame(source.frame)
+        ends = [frame.body, model.bodies[frame.body].parent] if source.inside else [frame.body]
+        for body in ends:
+            sources.setdefault(int(regions[body]), source)
+    bodies, points, turns = [], [], []
+    for region in range(count):
+        if region in sources:
+            frame = model.frame(sources[region].frame)
+            bodies.append(frame.body)
+            points.append(np.asarray(frame.placement.translation))
+            turns.append(np.asarray(frame.placement.rotation).T)
+        else:
+            bodies.append(int(np.flatnonzero(regions == region)[0]))
+            points.append(np.zeros(3))
+            turns.append(np.eye(3))
     return SourceArrays(
-        bodies,
-        np.zeros((count, 3)),
-        np.tile(np.concatenate([np.eye(3), np.eye(3)]), (len(tops), 1)),
-        np.tile(np.arange(6) < 3, len(tops)),
-        np.zeros(count, dtype=np.bool_),
-        np.repeat(np.arange(len(tops), dtype=np.int64), 6),
-        np.full(count, -1, dtype=np.int64),
+        np.repeat(np.array(bodies, dtype=np.int64), 6),
+        np.repeat(np.array(points).reshape(-1, 3), 6, axis=0),
+        np.concatenate([np.concatenate([turn, turn]) for turn in turns]) if turns else np.zeros((0, 3)),
+        np.tile(np.arange(6) < 3, count),
+        np.zeros(6 * count, dtype=np.bool_),
+        np.repeat(np.arange(count, dtype=np.int64), 6),
+        np.full(6 * count, -1, dtype=np.int64),
     )
 
 

@@ -59,10 +59,16 @@ class System:
     def rows(self, motion: Motion) -> tuple[FloatArray, int]:
         """Gives the rows ``[Y | nuisance | f]``, shape (n · n_rows, width), and how many of them say something."""
         plan = self.plan(motion)
-        return self.rows_of(plan, motion_arrays(motion), present_forces(plan, motion), self.forces(motion))
+        present, forces = present_forces(plan, motion), self.forces(motion)
+        return self.rows_of(plan, motion_arrays(motion), present, forces, motion.bandwidth)
 
     def rows_of(
-        self, plan: RowPlan, motion: MotionArrays, present: np.ndarray[Any, np.dtype[np.bool_]], forces: FloatArray
+        self,
+        plan: RowPlan,
+        motion: MotionArrays,
+        present: np.ndarray[Any, np.dtype[np.bool_]],
+        forces: FloatArray,
+        bandwidth: float | None = None,
     ) -> tuple[FloatArray, int]:
         """Does what `rows` does, on arrays for kernels.
 
@@ -71,6 +77,7 @@ class System:
             motion: The samples.
             present: Which unknown forces act, shape (n, n_unknown).
             forces: Measured components and torques, shape (n, n_measured + n_torques).
+            bandwidth: `Motion.bandwidth`.
         """
         tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
         rows = np.zeros((len(forces), plan.row_count, self.width))
@@ -79,7 +86,9 @@ class System:
         rows[:, :, -1] = self._right_hand_side(plan, maps, forces)
         if self.nuisance:
             place = self.width - 1 - len(self.nuisance)
-            rows[:, :, place:-1] = nuisance_columns(self.model, self.nuisance, plan, walk, motion, maps, self.sensing)
+            rows[:, :, place:-1] = nuisance_columns(
+                self.model, self.nuisance, plan, walk, motion, maps, self.sensing, bandwidth
+            )
         kept = self._reduce(rows, plan, motion, maps, present)
         return rows.reshape(-1, self.width), kept
 
@@ -104,7 +113,7 @@ class System:
         kernels.regressor_rows(tree, walk, plan.rows, arrays, self.columns, rows)
         if self.nuisance:
             rows[:, :, first:place] = nuisance_columns(
-                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing
+                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing, motion.bandwidth
             )
         rows[:, :, place:] = others
         self._reduce(rows, plan, arrays, maps, present_forces(plan, motion))

@@ -1,0 +1,268 @@
+"""What every estimate obeys, by NumPy's, SciPy's and Pinocchio's word."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import lsq_linear
+
+from steelyard import EvidenceError, IdentifiabilityError, SolverError, gather_evidence, identify, load_model
+from steelyard.identification import choose_parameters
+from steelyard.identification.bounded import solve_bounded
+from steelyard.identification.problem import build_problem
+from steelyard.model.mirror import find_pairs, mirror_parameters
+from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.regression.rows import base_rows, joint_rows
+from tests.identification.worlds import reference, rich_motion, truth, with_noise
+
+ROBOTS = ("g1", "talos", "icub", "romeo")
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_noiseless_data_give_back_every_base_parameter(name):
+    model, true = reference(name), truth(name)
+    evidence = gather_evidence(model, rich_motion(name))
+    base = identify(model, evidence, method="base").base
+    assert base.rank == evidence.rank
+    wrench = np.sqrt(evidence.factor[:, -1] @ evidence.factor[:, -1] / evidence.sample_count)
+    error = np.abs(base.values - base.of(true.ravel())) * base.effects / wrench
+    assert np.max(error) < 1e-8
+
+
+@pytest.mark.parametrize("c_max", [1e6, 1e3, 1e2])
+def test_plain_truncated_numbers_are_those_of_the_pseudo_inverse(c_max):
+    # [yamane2011] (17)-(21) on rows that are stacked as the paper writes them: base rows, then joint rows.
+    model = reference("g1")
+    motion = with_noise(rich_motion("g1"), 1)
+    torques = [joint for joint in model.joints if "shoulder" not in joint]
+    evidence = gather_evidence(model, motion, weights=None, torques=torques)
+    estimate = identify(model, evidence, parameters="L", c_max=c_max, scale="none")
+    # The forces, from the same rows at parameters that explain them exactly, are those that the sensors read.
+    rows = np.concatenate([base_rows(model, motion), joint_rows(model, motion, torques)], axis=1)
+    exact = rows @ truth("g1").ravel()
+    clean = gather_evidence(model, rich_motion("g1"), weights=None, torques=torques)
+    assert clean.cost(truth("g1")) < 1e-12 * np.sum(np.square(exact))
+    chosen = choose_parameters(model, "L").chosen
+    flat = rows.reshape(-1, rows.shape[2])
+    leaders = [model.parameter_names.index(name) for name in estimate.base.names]
+    assert np.isclose(estimate.base.condition, np.linalg.cond(flat[:, leaders]), rtol=1e-6)
+    noiseless = identify(model, clean, parameters="L", c_max=c_max, scale="none")
+    asked = exact.ravel() - flat @ model.parameters.ravel()
+    change = np.linalg.lstsq(flat[:, chosen], asked, rcond=1.0 / c_max)[0]
+    found = noiseless.parameters.ravel()[chosen] - model.parameters.ravel()[chosen]
+    np.testing.assert_allclose(found, change, rtol=0.0, atol=1e-6 * np.max(np.abs(change)))
+
+
+def test_from_zero_it_is_the_minimum_norm_solution():
+    model = reference("g1")
+    evidence = gather_evidence(model, rich_motion("g1"), weights=None)
+    found = identify(model, evidence, c_max=1e5, scale="none", start="zero").parameters.ravel()
+    full = evidence.full_factor
+    wanted = np.linalg.lstsq(full[:, :-1], full[:, -1], rcond=1e-5)[0]
+    np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-7 * np.max(np.abs(wanted)))
+
+
+def test_the_reference_is_left_where_the_data_say_nothing():
+    model = reference("g1")
+    estimate = identify(model, gather_evidence(model, rich_motion("g1")), parameters="torso_link")
+    row = model.links.index("torso_link")
+    others = np.delete(np.arange(len(model.links)), row)
+    np.testing.assert_array_equal(estimate.parameters[others], model.parameters[others])
+    assert np.all(estimate.determined[others] == 0.0)
+    assert np.all(estimate.standard_errors[others] == 0.0)
+    assert not np.allclose(estimate.parameters[row], model.parameters[row])
+
+
+def test_parts_add_up_to_the_whole():
+    model = reference("g1")
+    motion = with_noise(rich_motion("g1"), 2)
+    whole = identify(model, gather_evidence(model, motion))
+    parts = gather_evidence(model, motion.between(0, 100)) + gather_evidence(model, motion.between(100, len(motion)))
+    again = identify(model, parts)
+    np.testing.assert_allclose(again.parameters, whole.parameters, rtol=0.0, atol=1e-8)
+    np.testing.assert_allclose(again.base.standard_errors, whole.base.standard_errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["g1", "icub"])
+def test_tied_sides_are_mirror_images(name):
+    # The joint frames of iCub's two sides are oriented differently: this is not a flip of signs.
+    model = reference(name)
+    true = truth(name, symmetric=True)
+    evidence = gather_evidence(model, rich_motion(name, symmetric=True))
+    estimate = identify(model, evidence, method="base", mirror=True)
+    paired = [row for pair in find_pairs(model) for row in (pair.left, pair.right)]
+    mirrored = mirror_parameters(model, estimate.parameters)
+    np.testing.assert_allclose(mirrored[paired], estimate.parameters[paired], rtol=0.0, atol=1e-9)
+    assert evidence.cost(estimate.parameters) < 1e-12 * evidence.cost(model.parameters)
+    assert evidence.cost(true) < 1e-12 * evidence.cost(model.parameters)
+    free = identify(model, evidence, method="base")
+    assert estimate.base.rank < free.base.rank
+
+
+def test_sets_have_as_many_unknowns_as_the_paper_counts():
+    model = reference("talos")
+    links, pairs = len(model.links), len(find_pairs(model))
+    assert len(choose_parameters(model, "L")) == 4 * links
+    assert len(choose_parameters(model, "LS")) == 4 * (links - pairs)
+    assert len(choose_parameters(model)) == PARAMETER_COUNT * links
+    assert choose_parameters(model, ["*.m"]).names == tuple(f"{link}.m" for link in model.links)
+    assert choose_parameters(model, "arm_left_*").names[0] == "arm_left_1_link.m"
+
+
+@pytest.mark.parametrize("scale", ["spread", "none"])
+def test_bounds_hold_and_the_minimum_is_the_second_solvers(scale):
+    model = reference("g1")
+    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 3, force=200.0, moment=20.0), weights=None)
+    # First moments of the arms alone: few unknowns, all excited, so that the minimum is one point.
+    unknowns = choose_parameters(model, ["*shoulder*.my", "*elbow*.mx", "*wrist*.mz", "*hip*.mz"])
+    problem = build_problem(evidence, unknowns)
+    start = unknowns.start[unknowns.chosen]
+    lower, upper = {"*.m*": -0.02}, {"*.m*": 0.02}
+    found = solve_bounded(problem, lower=lower, upper=upper, scale=scale, tolerance=1e-12)
+    oracle = lsq_linear(problem.matrix, problem.right, bounds=(-0.02 - start, 0.02 - start), tol=1e-14, method="bvls")
+    assert found.converged
+    assert np.all(start + found.unknowns >= -0.02 - 1e-12)
+    assert np.all(start + found.unknowns <= 0.02 + 1e-12)
+    assert len(found.active) > 2
+    np.testing.assert_allclose(found.unknowns, oracle.x, rtol=0.0, atol=1e-8)
+    assert found.gradient < 1e-6
+    # A bound that does not bind can be removed.
+    held = {name.partition(" ")[0] for name in found.active}
+    only = dict.fromkeys(held, -0.02)
+    again = solve_bounded(problem, lower=only, upper=dict.fromkeys(held, 0.02), scale=scale, tolerance=1e-12)
+    np.testing.assert_allclose(again.unknowns, found.unknowns, rtol=0.0, atol=1e-8)
+
+
+def test_without_binding_bounds_it_is_the_minimum_norm_solution():
+    model = reference("g1")
+    evidence = gather_evidence(model, rich_motion("g1"), weights=None)
+    free = identify(model, evidence, c_max=300.0, scale="none")
+    bounded = identify(model, evidence, method="bounded", c_max=300.0, scale="none", lower={}, tolerance=1e-12)
+    np.testing.assert_allclose(bounded.parameters, free.parameters, rtol=0.0, atol=1e-6)
+
+
+def test_no_mass_is_negative_with_bounds():
+    model = reference("g1")
+    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None)
+    plain = identify(model, evidence, parameters="L", c_max=1e6, scale="none")
+    assert plain.parameters[:, 0].min() < 0.0
+    assert any("negative" in note for note in plain.notes)
+    bounded = identify(model, evidence, parameters="L", method="bounded", c_max=1e6, scale="none")
+    assert bounded.parameters[:, 0].min() >= 0.0
+    assert bounded.fit.cost < bounded.fit.reference_cost
+
+
+def test_nuisances_are_found_beside_the_parameters():
+    model = reference("g1")
+    clean = rich_motion("g1")
+    offset = np.array([3.0, -2.0, 4.0, 0.3, -0.2, 0.1])
+    shifted = replace(clean, wrenches={**clean.wrenches, "left_foot": clean.wrenches["left_foot"] + offset})
+    evidence = gather_evidence(model, with_noise(shifted, 5, force=0.02, moment=0.001), nuisance=["wrench_offset"])
+    estimate = identify(model, evidence, method="base")
+    # In the base link's rows the two feet move about: each offset has its own pattern.
+    values = [estimate.nuisance[f"left_foot.{axis}.offset"] for axis in ("fx", "fy", "fz", "nx", "ny", "nz")]
+    np.testing.assert_allclose(values, offset, rtol=0.0, atol=0.02)
+    base = estimate.base
+    scores = (base.values - base.of(truth("g1").ravel())) / base.standard_errors
+    assert 0.7 < np.std(scores) < 1.3
+
+
+def test_the_mass_corrected_model_has_the_weight_that_the_sensors_feel():
+    model = reference("g1")
+    light = model.with_parameters(0.5 * model.parameters)
+    evidence = gather_evidence(light, rich_motion("g1"))
+    estimate = identify(light, evidence)
+    true = truth("g1")[:, 0].sum()
+    assert np.isclose(estimate.mass_scale * light.total_mass, true, rtol=0.02)
+    assert estimate.fit.cost < estimate.fit.corrected_cost < estimate.fit.reference_cost
+    assert any("times the model's weight" in note for note in estimate.notes)
+
+
+def test_bad_arguments_get_one_clear_sentence():
+    model = reference("g1")
+    evidence = gather_evidence(model, rich_motion("g1"))
+    with pytest.raises(IdentifiabilityError, match=r"no method 'truncate'; did you mean 'truncated'\?"):
+        identify(model, evidence, method="truncate")
+    with pytest.raises(IdentifiabilityError, match=r"has no option 'cmax'; did you mean 'c_max'\?"):
+        identify(model, evidence, cmax=10.0)
+    with pytest.raises(IdentifiabilityError, match="give c_max"):
+        identify(model, evidence, scale="none")
+    with pytest.raises(IdentifiabilityError, match="greater than one"):
+        identify(model, evidence, c_max=0.5)
+    with pytest.raises(IdentifiabilityError, match="takes no constraints"):
+        identify(model, evidence, constraints=["mass"])
+    with pytest.raises(IdentifiabilityError, match="no parameter is called 'toros_link'; did you mean 'torso_link'"):
+        identify(model, evidence, parameters="toros_link")
+    with pytest.raises(IdentifiabilityError, match="no unknown is called"):
+        identify(model, evidence, method="bounded", lower={"nobody.m": 0.0})
+    with pytest.raises(IdentifiabilityError, match="cross"):
+        identify(model, evidence, method="bounded", lower={"*.m": 2.0}, upper={"*.m": 1.0})
+    with pytest.raises(IdentifiabilityError, match="start is"):
+        identify(model, evidence, start="nowhere")
+    with pytest.raises(EvidenceError, match="not about"):
+        identify(load_model("talos"), evidence)
+    with pytest.raises(IdentifiabilityError, match="evidence is needed"):
+        identify(model, rich_motion("g1"))
+
+
+def test_three_samples_are_refused():
+    model = reference("g1")
+    evidence = gather_evidence(model, rich_motion("g1").between(0, 3))
+    for method in ("truncated", "bounded", "base"):
+        with pytest.raises(IdentifiabilityError, match="3 samples give"):
+            identify(model, evidence, method=method)
+
+
+def test_a_joint_that_does_not_move_is_named():
+    model = reference("g1")
+    motion = rich_motion("g1")
+    place = model.joints.index("left_elbow_joint")
+    q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+    q[:, place], v[:, place], a[:, place] = 0.3, 0.0, 0.0
+    evidence = gather_evidence(model, replace(motion, q=q, v=v, a=a))
+    notes = " ".join(identify(model, evidence).notes)
+    assert "left_elbow_joint did not move" in notes
+    assert "cannot be told apart by these data at all: left_elbow_link" in notes
+
+
+def test_a_sensor_that_carries_nothing_is_named():
+    model = reference("g1")
+    motion = rich_motion("g1")
+    empty = replace(motion, wrenches={**motion.wrenches, "left_foot": np.zeros((len(motion), 6))})
+    notes = " ".join(identify(model, gather_evidence(model, empty)).notes)
+    assert "left_foot carries nothing" in notes
+    assert not any("carries nothing" in note for note in identify(model, gather_evidence(model, motion)).notes)
+
+
+def test_without_excitation_an_estimate_is_weak():
+    model = reference("g1")
+    motion = rich_motion("g1")
+    first = np.zeros(len(motion), dtype=np.int64)
+    still = motion._at(first, motion.sample_rate)
+    zeros = np.zeros_like(still.v)
+    rest = np.zeros((len(motion), 3))
+    up = np.tile([0.0, 0.0, 9.81], (len(motion), 1))
+    quiet = replace(
+        still,
+        time=motion.time,
+        v=zeros,
+        a=zeros,
+        angular_velocity=rest,
+        angular_acceleration=rest,
+        proper_acceleration=up,
+    )
+    for method in ("truncated", "bounded", "base"):
+        estimate = identify(model, gather_evidence(model, with_noise(quiet, 0)), method=method)
+        assert estimate.status == "weak"
+        assert any(note.startswith("WEAK") for note in estimate.notes)
+        assert "weak" in estimate.summary()
+
+
+def test_a_failed_estimate_gives_no_parameters():
+    model = reference("g1")
+    estimate = identify(model, gather_evidence(model, rich_motion("g1")))
+    failed = replace(estimate, status="failed", notes=("the constraints contradict each other; drop one",))
+    with pytest.raises(SolverError, match="drop one"):
+        _ = failed.parameters
+    with pytest.raises(SolverError, match="drop one"):
+        failed.write_model("nowhere.urdf")

@@ -1,0 +1,98 @@
+"""Estimates in files: everything comes back, and nothing odd gets in."""
+
+import json
+
+import numpy as np
+import pytest
+
+from steelyard import IdentifiabilityError, gather_evidence, identify, load_estimate, load_evidence, load_model
+from tests.identification.worlds import reference, rich_motion, with_noise
+
+
+@pytest.fixture(scope="module")
+def estimate():
+    model = reference("icub")
+    evidence = gather_evidence(model, with_noise(rich_motion("icub"), 1), nuisance=["wrench_offset"])
+    return identify(model, evidence, mirror=True)
+
+
+def test_everything_comes_back(estimate, tmp_path):
+    estimate.save(tmp_path / "icub.json")
+    again = load_estimate(tmp_path / "icub.json")
+    for name in ("parameters", "reference", "covariance", "determined"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(estimate, name))
+    for name in ("values", "standard_errors", "correlation", "groupings"):
+        np.testing.assert_array_equal(getattr(again.base, name), getattr(estimate.base, name))
+    for name in ("method", "status", "active", "nuisance", "fit", "mass_scale", "notes", "key", "origins", "options"):
+        assert getattr(again, name) == getattr(estimate, name)
+    assert again.summary() == estimate.summary()
+    assert again.provenance == estimate.provenance
+    assert again.sensing == estimate.sensing
+    assert again.model.tree.sha256 == estimate.model.tree.sha256
+    assert again.model.setup.wrench_sensors == estimate.model.setup.wrench_sensors
+    assert again.model.setup.mirror == estimate.model.setup.mirror
+
+
+def test_the_corrected_model_is_written_and_read(estimate, tmp_path):
+    model = reference("g1")
+    small = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 2)), parameters=["*.m"])
+    small.write_model(tmp_path / "g1.urdf")
+    again = load_model(tmp_path / "g1.urdf", setup="g1")
+    np.testing.assert_allclose(again.parameters, small.parameters, rtol=0.0, atol=1e-12)
+
+
+def test_it_is_plain_json_without_odd_numbers(estimate, tmp_path):
+    estimate.save(tmp_path / "icub.json")
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    stored = json.loads((tmp_path / "icub.json").read_text(), parse_constant=refuse)
+    assert stored["links"] == list(estimate.model.links)
+    assert stored["provenance"]["model"]["sha256"] == estimate.model.description.file.sha256
+
+
+def test_odd_files_are_refused(estimate, tmp_path):
+    path = tmp_path / "odd.json"
+    with pytest.raises(IdentifiabilityError, match="no such file"):
+        load_estimate(path)
+    path.write_text("{")
+    with pytest.raises(IdentifiabilityError, match="no JSON"):
+        load_estimate(path)
+    path.write_text("[1, 2]")
+    with pytest.raises(IdentifiabilityError, match="not an estimate"):
+        load_estimate(path)
+    path.write_text(json.dumps({"format": 99}))
+    with pytest.raises(IdentifiabilityError, match="layout 99"):
+        load_estimate(path)
+    stored = estimate.to_dict()
+    del stored["fit"]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(IdentifiabilityError, match="not a whole estimate"):
+        load_estimate(path)
+    stored = estimate.to_dict()
+    stored["model"]["text"] = '<!DOCTYPE x [<!ENTITY a "b">]><robot name="&a;"/>'
+    path.write_text(json.dumps(stored))
+    with pytest.raises(IdentifiabilityError, match="cannot be rebuilt"):
+        load_estimate(path)
+    with pytest.raises(IdentifiabilityError, match="cannot be written"):
+        estimate.save(tmp_path / "nowhere" / "e.json")
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_evidence_keeps_what_notes_are_made_of(tmp_path):
+    model = reference("g1")
+    evidence = gather_evidence(model, rich_motion("g1"))
+    evidence.save(tmp_path / "e.npz")
+    again = load_evidence(tmp_path / "e.npz")
+    assert again.totals == evidence.totals
+    assert again.travel == evidence.travel
+    assert again.origins == evidence.origins
+    assert identify(model, again).notes == identify(model, evidence).notes
+    motion = rich_motion("g1")
+    force = motion.wrenches["left_foot"][:, 2]
+    assert np.isclose(evidence.loads["left_foot.fz"][0], force.mean())
+    assert np.isclose(evidence.loads["left_foot.fz"][1], np.sqrt(np.mean(force**2)))
+    both = gather_evidence(model, motion.between(0, 120)) + gather_evidence(model, motion.between(120, 300))
+    assert np.allclose(list(both.loads.values()), list(evidence.loads.values()))
+    assert both.travel == evidence.travel
