@@ -8,7 +8,7 @@ import pytest
 
 from steelyard import EvidenceError, ModelError, MotionError
 from steelyard.model.setup import WRENCH_AXES
-from steelyard.motion.reconstruction import reconstruct_from_imu
+from steelyard.motion import reconstruct_motion
 from steelyard.regression import Origin, residuals
 from steelyard.regression.rows import base_wrench
 from steelyard.validation import validate
@@ -51,7 +51,7 @@ def test_the_truth_predicts_exact_wrenches(name):
 
 def test_the_truth_predicts_what_perfect_sensors_saw():
     trial = short_trial("g1", "dance")
-    motion = reconstruct_from_imu(trial.truth.model, trial.recording)
+    motion = reconstruct_motion(trial.truth.model, trial.recording, base="imu")
     found = validate(StandIn(robot("g1"), trial.truth.parameters), motion, truth=trial.truth)
     assert np.all(found.rmse[:3] < 0.01)
     assert np.all(found.rmse[3:] < 0.005)

@@ -18,6 +18,7 @@ from steelyard.identification.truncated import solve_truncated
 from steelyard.model.names import did_you_mean
 from steelyard.regression import Evidence
 from steelyard.regression.blas import one_blas_thread
+from steelyard.regression.decomposition import singular_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,7 +190,7 @@ _SOLVERS: dict[str, Solver] = {"truncated": _truncated, "bounded": _bounded, "ba
 def _determined(problem: Problem) -> FloatArray:
     """Gives the share by which the data narrow how far each unknown is usually off, shape (n_unknowns,)."""
     spread = problem.unknowns.spread
-    _, values, right = np.linalg.svd(problem.matrix @ spread, full_matrices=False)
+    _, values, right = singular_vectors(problem.matrix @ spread)
     noise = max(problem.noise, 1e-300)
     known = np.square(values) / (np.square(values) + noise**2)
     before = np.sum(np.square(spread), axis=1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
+from steelyard.regression.decomposition import singular_vectors
 
 if TYPE_CHECKING:
     from steelyard.identification.parameter_sets import ParameterSet
@@ -132,7 +133,7 @@ def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int]
         return system, 0
     stacked = np.concatenate([full[:, count:-1], np.diag(priors)])
     padded = np.concatenate([system, np.zeros((len(priors), system.shape[1]))])
-    basis, values, _ = np.linalg.svd(stacked, full_matrices=False)
+    basis, values, _ = singular_vectors(stacked)
     basis = basis[:, values > 1e-12 * np.max(values, initial=0.0)]
     left = padded - basis @ (basis.T @ padded)
     # A direction that its prior decides takes nothing from the data.
@@ -145,7 +146,7 @@ def _fit(problem: Problem) -> tuple[int, float]:
     used = lengths > 1e-12 * np.max(lengths, initial=0.0)
     if not np.any(used):
         return 0, float(problem.right @ problem.right)
-    basis, values, _ = np.linalg.svd(problem.matrix[:, used] / lengths[used], full_matrices=False)
+    basis, values, _ = singular_vectors(problem.matrix[:, used] / lengths[used])
     basis = basis[:, values > 1e-8 * values[0]]
     residual = problem.right - basis @ (basis.T @ problem.right)
     return basis.shape[1], float(residual @ residual)

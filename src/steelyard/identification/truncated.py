@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
+from steelyard.regression.decomposition import singular_vectors
 
 if TYPE_CHECKING:
     from steelyard.identification.problem import Problem
@@ -79,5 +80,5 @@ def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scal
 
 def truncated_factors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Gives the thin singular value decomposition ``U, σ, Vᵀ``, values descending."""
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    left, values, right = singular_vectors(matrix)
     return np.asarray(left), np.asarray(values), np.asarray(right)

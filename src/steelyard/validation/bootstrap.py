@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 REPEATS = 2000
 """How often blocks are drawn."""
 
-FEWEST_BLOCKS = 6
+FEWEST_BLOCKS = 3
 """Fewer blocks than this say nothing about chance."""
+
+_FEWEST_SAMPLES = 20
+"""Fewer samples than this do not show how long their memory is."""
+
+_LONGER = 2
+"""Blocks are so many times as long as [politis2004] has them: those give the best variance, not the best intervals. On
+errors with a memory of a twentieth of the motion, chance was called an improvement 6 to 12 times in a hundred with
+blocks twice as long, and 12 to 17 times with theirs; the interval's level was 95 %."""
 
 _MOST_BLOCKS = 256
 _NUMBERS_AT_ONCE = 4_000_000
@@ -45,8 +53,8 @@ class Gain:
 def block_length(series: Any) -> int:
     """Gives the length of blocks, in samples, that keeps the memory of some series.
 
-    It is that of [politis2004] with its correction [patton2009], for blocks on a circle: from the autocorrelation up to
-    where it is no longer significant. The greatest of all series counts.
+    It is twice that of [politis2004] with its correction [patton2009], for blocks on a circle: from the autocorrelation
+    up to where it is no longer significant. The greatest of all series counts.
 
     Args:
         series: Shape (n, n_series).
@@ -59,7 +67,8 @@ def block_length(series: Any) -> int:
     best = 1.0
     for column in values.T:
         best = max(best, _politis_white(column - column.mean(), longest))
-    return int(min(np.ceil(best), longest))
+    length = 1 if best <= 1.0 else _LONGER * min(int(np.ceil(best)), longest)
+    return min(length, max(1, count // FEWEST_BLOCKS))
 
 
 def _politis_white(centred: FloatArray, longest: int) -> float:
@@ -143,7 +152,7 @@ def draw_blocks(stretches: Sequence[FloatArray], differences: Sequence[tuple[int
     # More blocks than these cost time and tell nothing more; longer ones are safe.
     block = max(memory, -(-count // _MOST_BLOCKS))
     blocks = count / block
-    if blocks < FEWEST_BLOCKS:
+    if blocks < FEWEST_BLOCKS or count < _FEWEST_SAMPLES:
         return Draws(sums, np.zeros((0, len(sums))), block, blocks)
     totals = np.concatenate([_block_sums(stretch, block) for stretch in stretches])
     rng = np.random.default_rng(seed)

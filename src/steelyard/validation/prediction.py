@@ -132,7 +132,10 @@ class Predictor:
         needed = self._needed(system, plan, motion)
         if self.nuisance:
             walk = walk_arrays(self.model, self.model.frame(self.base).body)
-            needed += nuisance_columns(self.model, self.nuisance, plan, walk, arrays, maps, self.sensing) @ self.values
+            columns = nuisance_columns(
+                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing, motion.bandwidth
+            )
+            needed += columns @ self.values
         unknown = self._map(plan, plan.unknown, arrays)
         present = present_forces(plan, motion)
         unknown *= present[:, None, :]

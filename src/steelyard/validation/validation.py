@@ -14,7 +14,6 @@ from steelyard.motion import Motion
 from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.nuisance import PRIORS, plan_nuisance
 from steelyard.regression.sensing import plan_sensing
-from steelyard.validation.bootstrap import FEWEST_BLOCKS
 from steelyard.validation.notes import note_sharing, note_unmeasured
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.summary import summarise
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.fit import Candidates, Fit
 
-FRICTION = ("coulomb_friction", "viscous_friction", "rotor_inertia")
+FRICTION = ("coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia")
 """Nuisances that belong to the robot, and stay from one recording to the next."""
 
 _PIECE = 4096
@@ -259,8 +258,8 @@ def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> boo
     """Tells whether an estimate has values of a group that these sensors show."""
     if group not in PRIORS:
         raise EvidenceError(f"there is no nuisance {group!r}; there are {', '.join(PRIORS)}", names=[group])
-    if group in (*FRICTION, "torque_offset"):
-        return any(f"{joint}.{group}" in values for joint in sensing.torques)
+    if group in FRICTION or group.startswith("torque_"):
+        return any(name.startswith(f"{joint}.{group}") for joint in sensing.torques for name in values)
     if group == "wrench_offset":
         return any(f"{source.name}.offset" in values for source in sensing.measured)
     return any(name.startswith(f"{group}.") for name in values)
@@ -315,8 +314,8 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
     draws, step = tally.draws(seed)
     if not len(draws.drawn):
         notes.append(
-            f"The motion holds {draws.blocks:.1f} stretches of {draws.block * step:.2g} s that are independent of each "
-            f"other; at least {FEWEST_BLOCKS} are needed to tell an improvement from chance."
+            f"{tally.wrench.count} samples, {draws.blocks:.1f} stretches of {draws.block * step:.2g} s that do not remember "
+            "each other, are too few to tell an improvement from chance; record longer."
         )
     first = tally.columns(0)
     improvement = {
