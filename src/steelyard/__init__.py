@@ -32,10 +32,11 @@ from steelyard.model import (
     ready_setups,
     write_model,
 )
-from steelyard.motion import Motion, motion_from_generalized
+from steelyard.motion import Motion, motion_from_generalized, reconstruct_motion, stream_motion
 from steelyard.recording import Recording, join_recordings, read_recording
 from steelyard.regression import Evidence, gather_evidence, load_evidence
 from steelyard.stance import Trajectory
+from steelyard.validation import Validation, validate
 
 if TYPE_CHECKING:
     from steelyard.laboratory import Payload as Payload
@@ -69,6 +70,7 @@ __all__ = [
     "StanceError",
     "SteelyardError",
     "Trajectory",
+    "Validation",
     "check_model",
     "estimate_delays",
     "gather_evidence",
@@ -84,6 +86,9 @@ __all__ = [
     "read_recording",
     "read_setup",
     "ready_setups",
+    "reconstruct_motion",
+    "stream_motion",
+    "validate",
     "write_model",
 ]
 
