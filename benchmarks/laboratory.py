@@ -30,7 +30,7 @@ from steelyard import SteelyardError, load_model
 from steelyard.laboratory import DEFAULT_SENSORS, MOTIONS, plan_motion, simulate
 from steelyard.laboratory.pictures import draw_contact_sheet
 from steelyard.laboratory.true_robot import draw_offsets
-from steelyard.motion.reconstruction import reconstruct_from_imu
+from steelyard.motion import reconstruct_motion
 from steelyard.regression.gathering import residuals
 from steelyard.regression.rows import base_wrench, static_rows
 from steelyard.stance.collision import joint_ranges
@@ -247,10 +247,8 @@ def noise_table(study: Study) -> None:
                     offsets = draw_offsets(trial.truth.model, np.deg2rad(1.0), np.random.default_rng(seed))
                     again = replace(again, truth=replace(again.truth, offsets=offsets))
                 recording = again.recording
-                left = residuals(
-                    trial.truth.model, reconstruct_from_imu(trial.truth.model, recording), trial.truth.parameters,
-                    weights=None,
-                )  # fmt: skip
+                motion_of_it = reconstruct_motion(trial.truth.model, recording, cutoff=10.0, decimate=False)
+                left = residuals(trial.truth.model, motion_of_it, trial.truth.parameters, weights=None)
                 squares[name] += np.mean(left**2, axis=0) / len(SEEDS)
         found[motion] = {name: np.sqrt(square).tolist() for name, square in squares.items()}
     study.raw["residual_rms"] = found

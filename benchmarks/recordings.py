@@ -29,7 +29,7 @@ from benchmarks.figures import RESULTS, Figure, Study
 from steelyard import Recording, estimate_delays, inspect_recording, load_model, read_recording
 from steelyard.laboratory import DEFAULT_SENSORS, simulate
 from steelyard.laboratory.faults import FAULTS
-from steelyard.motion.reconstruction import motion_pieces
+from steelyard.motion import stream_motion
 from steelyard.recording import join_recordings
 from steelyard.regression import gather_evidence
 
@@ -319,7 +319,7 @@ def _measure(task: str, path: Path) -> None:
     if task == "inspect":
         said = f"{len(inspect_recording(recording, model).findings)} findings"
     else:
-        said = f"rank {gather_evidence(model, motion_pieces(model, recording)).rank}"
+        said = f"rank {gather_evidence(model, stream_motion(model, recording)).rank}"
     peak, took = _high_water(), time.perf_counter() - start
     print(json.dumps({"peak_mb": (peak - before) / 1e3, "imports_mb": before / 1e3, "seconds": took, "said": said}))
 

@@ -11,7 +11,7 @@ from steelyard.laboratory.servo import tune_servo
 from steelyard.laboratory.world import TIME_STEP
 from steelyard.model import project_to_interior
 from steelyard.model.parameters import to_mass_com_inertia
-from steelyard.motion.reconstruction import reconstruct_from_imu
+from steelyard.motion import reconstruct_motion
 from steelyard.regression.gathering import residuals
 from steelyard.regression.rows import base_rows, base_wrench
 from steelyard.stance.standing import stand_up
@@ -36,7 +36,8 @@ def test_the_true_parameters_explain_the_ground_wrench(name, motion):
 def test_through_perfect_sensors_and_a_filter_little_remains(motion):
     trial = short_trial("g1", motion)
     truth = trial.truth
-    left = residuals(truth.model, reconstruct_from_imu(truth.model, trial.recording), truth.parameters, weights=None)
+    motion = reconstruct_motion(truth.model, trial.recording, cutoff=10.0, decimate=False)
+    left = residuals(truth.model, motion, truth.parameters, weights=None)
     rms = np.sqrt(np.mean(left**2, axis=0))
     assert np.all(rms[:3] < 0.01)
     assert np.all(rms[3:] < 0.005)

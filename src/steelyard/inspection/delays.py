@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from steelyard.exceptions import MotionError
 from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
-from steelyard.motion.reconstruction import reconstruct_from_imu, reconstruct_from_sole
+from steelyard.motion import reconstruct_motion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
+    from steelyard.motion.reconstruct import Base
     from steelyard.recording import Recording
     from steelyard.regression.sensing import RowPlan
     from steelyard.regression.system import System
@@ -165,11 +166,8 @@ def _linearised(
     motions, speeds = [], []
     for stretch in stretches:
         moved = _trimmed(stretch.without_delays(lags), LONGEST_DELAY)
-        motion = (
-            reconstruct_from_sole(model, moved, cutoff=cutoff)
-            if imu is None
-            else reconstruct_from_imu(model, moved, imu=imu, cutoff=cutoff)
-        )
+        base: Base = "imu" if imu is not None else "sole"
+        motion = reconstruct_motion(model, moved, base=base, imu=imu, cutoff=cutoff, decimate=False)
         step = max(1, round(motion.sample_rate / (3.0 * cutoff)))
         speeds.append(_rates_of_change(motion).thinned(step))
         motions.append(motion.thinned(step))

@@ -9,9 +9,11 @@ import numpy as np
 
 from steelyard.inspection.turns import all_turns, is_same
 from steelyard.model.recording_map import STANDARD_GRAVITY
+from steelyard.motion.channels import smooth_columns
 from steelyard.motion.kinematics import frame_motion
 from steelyard.motion.motion import GRAVITY
-from steelyard.motion.reconstruction import reconstruct_from_sole, smooth_columns
+from steelyard.motion.reconstruct import reconstruct_motion
+from steelyard.motion.smoothing import butterworth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,14 +101,16 @@ def predict_readings(model: Model, stretches: Sequence[Recording], imu: Imu, cut
     """
     parts = []
     for stretch in stretches:
-        motions = [reconstruct_from_sole(model, stretch, sole=sole.name, cutoff=cutoff) for sole in model.setup.soles]
+        motions = [
+            reconstruct_motion(model, stretch, base="sole", sole=sole.name, cutoff=cutoff, decimate=False)
+            for sole in model.setup.soles
+        ]
         planted = _planted(motions)
         step = max(1, round(motions[0].sample_rate / (3.0 * cutoff)))
         planted &= np.arange(len(planted)) % step == 0
         seen = [frame_motion(model, motion.where(planted), imu.frame) for motion in motions]
-        rows = np.searchsorted(stretch.time, motions[0].time[planted])
         read = [
-            smooth_columns(stretch, [f"{imu.name}.{kind}.{axis}" for axis in "xyz"], cutoff)[rows]
+            smooth_columns(stretch, [f"{imu.name}.{kind}.{axis}" for axis in "xyz"], butterworth(cutoff))[planted]
             for kind in ("accel", "gyro")
         ]
         accel = np.mean([each.in_own_axes(each.proper_acceleration) for each in seen], axis=0)

@@ -19,7 +19,7 @@ from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
 from steelyard.inspection.weight import check_weight
 from steelyard.model.recording_map import RecordingMap
-from steelyard.motion.reconstruction import LONGEST_GAP
+from steelyard.motion.stretches import LONGEST_GAP
 from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.inspection.findings import Finding, write_fix
 from steelyard.inspection.stretches import corrected
 from steelyard.model.recording_map import ColumnSource
-from steelyard.motion.reconstruction import reconstruct_from_imu, reconstruct_from_sole
+from steelyard.motion import reconstruct_motion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Imu, Setup, WrenchSensor
     from steelyard.motion import Motion
+    from steelyard.motion.reconstruct import Base
     from steelyard.recording import Recording
 
 CUTOFF = 5.0
@@ -75,13 +76,10 @@ class SensorChecks:
         imu = self.imus[0].name if self.imus else None
         if imu is None and not self.model.setup.soles:
             return None
+        base: Base = "imu" if imu is not None else "sole"
         motions = []
         for stretch in self.stretches:
-            motion = (
-                reconstruct_from_sole(self.model, stretch, cutoff=CUTOFF)
-                if imu is None
-                else reconstruct_from_imu(self.model, stretch, imu=imu, cutoff=CUTOFF)
-            )
+            motion = reconstruct_motion(self.model, stretch, base=base, imu=imu, cutoff=CUTOFF, decimate=False)
             motions.append(motion.thinned(max(1, round(motion.sample_rate / (SAMPLES_PER_PERIOD * CUTOFF)))))
         return motions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.survey import STRETCH
-from steelyard.motion.reconstruction import clean_parts
+from steelyard.motion.stretches import clean_parts
 from steelyard.recording.columns import MappedColumns
 
 if TYPE_CHECKING:

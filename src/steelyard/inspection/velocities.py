@@ -10,8 +10,8 @@ from steelyard.exceptions import MotionError
 from steelyard.inspection.findings import Finding, write_fix
 from steelyard.model.names import in_words
 from steelyard.model.recording_map import UNITS, ColumnSource
-from steelyard.motion.reconstruction import smooth_columns
-from steelyard.motion.smoothing import differentiate
+from steelyard.motion.channels import smooth_columns
+from steelyard.motion.smoothing import butterworth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,13 +44,13 @@ def check_velocities(model: Model, setup: Setup, stretches: Sequence[Recording],
         return []
     parts = []
     for stretch in stretches:
-        rate = (len(stretch) - 1) / stretch.duration
         try:
-            q = smooth_columns(stretch, [f"q.{joint}" for joint in joints], cutoff)
-            v = smooth_columns(stretch, [f"v.{joint}" for joint in joints], cutoff)
+            true = smooth_columns(stretch, [f"q.{joint}" for joint in joints], butterworth(cutoff), derivative=1)
+            read = smooth_columns(stretch, [f"v.{joint}" for joint in joints], butterworth(cutoff))
         except MotionError:
             continue
-        parts.append((differentiate(q, rate)[2:-2], v[2:-2]))
+        if len(read):
+            parts.append((true, read))
     if not parts:
         return []
     true, read = (np.concatenate(each) for each in zip(*parts, strict=True))

@@ -10,9 +10,9 @@ from steelyard.inspection.findings import Finding, write_fix
 from steelyard.model.names import in_words
 from steelyard.model.recording_map import STANDARD_GRAVITY, ColumnSource
 from steelyard.model.setup import WRENCH_AXES
+from steelyard.motion.base_state import neutral_posture, sole_normal
 from steelyard.motion.kinematics import frame_motion
 from steelyard.motion.motion import GRAVITY
-from steelyard.motion.reconstruction import neutral_posture, sole_normal
 from steelyard.regression.traversal import subtree_mask
 
 if TYPE_CHECKING:

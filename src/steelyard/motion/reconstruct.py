@@ -129,6 +129,8 @@ def stream_motion(
         MotionError: As for `reconstruct_motion`.
         RecordingError: A column is missing.
     """
+    if rows is not None and not (isinstance(rows, int | np.integer) and rows >= 1):
+        raise MotionError(f"a piece of {rows!r} rows holds nothing; give a whole number, at least one")
     plan = _plan(model, recording, base, imu, sole, smoothing, cutoff, order, window, decimate, offsets, positions)
     return plan.pieces(rows)
 
@@ -172,7 +174,7 @@ class _Plan:
             rate = sample_rate(stretch)
             edge = self.smoothing.edge(rate)
             step = self.smoothing.decimation(rate) if self.decimate else 1
-            size = max(rows or _PIECE_ROWS, _EDGES_A_PIECE * edge, step)
+            size = rows if rows is not None else max(_PIECE_ROWS, _EDGES_A_PIECE * edge)
             told = find_runs(stretch, orientation, size) if orientation else []
             for start, stop in find_runs(stretch, needed, size):
                 kept = -(-(stop - start - 2 * edge) // step)

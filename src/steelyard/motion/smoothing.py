@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import brentq
-from scipy.signal import butter, sosfiltfilt
 
 from steelyard.exceptions import MotionError
 
@@ -24,9 +22,9 @@ HIGHEST_SHARE = 0.4
 
 _ORDERS = (2, 8)
 _TAIL = 1e-4
-"""Share of a kernel's weight that is cut off at its ends; its response is then that of the filter to about 1e-4."""
+"""Share of a kernel's weight that is cut off at its ends; its response is then that of the filter to 2e-4."""
 
-_FLAT = 0.75
+_FLAT = 0.9
 _PERIODS = 8
 _SLOPE = (4.0 / 5.0, -1.0 / 5.0, 4.0 / 105.0, -1.0 / 280.0)
 _CURVE = (-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0)
@@ -146,25 +144,6 @@ def convolve(values: Any, weights: FloatArray, step: int = 1) -> FloatArray:
     return result
 
 
-def response_of(weights: FloatArray, frequencies: Any, rate: float) -> FloatArray:
-    """Gives the response of a kernel of values at some frequencies (Hz): real, for it is symmetric."""
-    places = np.arange(len(weights)) - len(weights) // 2
-    return np.asarray(np.cos(2.0 * np.pi / rate * np.multiply.outer(np.asarray(frequencies), places)) @ weights)
-
-
-def half_power(weights: FloatArray, rate: float) -> float:
-    """Gives the lowest frequency (Hz) at which a kernel of values halves the power."""
-    grid = np.linspace(0.0, 0.5 * rate, 4 * len(weights))
-    below = np.flatnonzero(response_of(weights, grid, rate) < np.sqrt(0.5))
-    if len(below) == 0:
-        return 0.5 * rate
-
-    def above(frequency: float) -> float:
-        return float(response_of(weights, frequency, rate) - np.sqrt(0.5))
-
-    return float(brentq(above, grid[below[0] - 1], grid[below[0]], xtol=1e-9 * rate))
-
-
 @lru_cache(maxsize=64)
 def _weights(smoothing: Smoothing, rate: float) -> FloatArray:
     weights = _cubic_weights(smoothing, rate) if smoothing.kind == "cubic" else _butterworth_weights(smoothing, rate)
@@ -227,55 +206,3 @@ def _taper(edge: int) -> FloatArray:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and bool(np.isfinite(value))
-
-
-# OLD
-EDGE_PERIODS = 3.0
-"""Periods of the cutoff frequency at each end in which a smoothed channel is not to be trusted."""
-
-
-def smooth(values: Any, rate: float, cutoff: float, *, order: int = 4) -> FloatArray:
-    """Gives channels through a Butterworth filter, forwards and backwards, so that nothing is shifted in time.
-
-    Passing twice squares the response; the filter is designed so that the *whole* has its −3 dB at `cutoff`.
-
-    Args:
-        values: Shape (n, ...), evenly sampled along the first axis.
-        rate: Samples a second.
-        cutoff: Frequency (Hz) at which the power is halved.
-        order: Of the filter that passes twice.
-
-    Raises:
-        MotionError: The cutoff is not below half the sample rate, or there are too few samples.
-    """
-    design = cutoff / (np.sqrt(2.0) - 1.0) ** (1.0 / (2.0 * order))
-    if not 0.0 < design < 0.5 * rate:
-        raise MotionError(
-            f"a cutoff of {cutoff:g} Hz cannot be had from {rate:g} samples a second; choose one below "
-            f"{0.4 * rate:g} Hz"
-        )
-    array = np.asarray(values, dtype=np.float64)
-    padding = round(EDGE_PERIODS / cutoff * rate)
-    if len(array) <= padding:
-        raise MotionError(
-            f"{len(array)} samples are too few for a cutoff of {cutoff:g} Hz, which needs more than {padding}; record "
-            "longer, or raise the cutoff"
-        )
-    sections = butter(order, design, fs=rate, output="sos")
-    return np.asarray(sosfiltfilt(sections, array, axis=0, padlen=padding))
-
-
-def differentiate(values: FloatArray, rate: float) -> FloatArray:
-    """Gives first derivatives by central differences of fourth order, shape (n, ...); the two ends are not numbers."""
-    result = np.full_like(values, np.nan)
-    result[2:-2] = (values[:-4] - values[4:] + 8.0 * (values[3:-1] - values[1:-3])) * (rate / 12.0)
-    return result
-
-
-def differentiate_twice(values: FloatArray, rate: float) -> FloatArray:
-    """Gives second derivatives by central differences of fourth order, shape (n, ...); the two ends are not numbers."""
-    result = np.full_like(values, np.nan)
-    result[2:-2] = (16.0 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:] - 30.0 * values[2:-2]) * (
-        rate**2 / 12.0
-    )
-    return result
