@@ -1,8 +1,8 @@
 """[yamane2011] section III on a virtual TALOS: Table I, its three observations, Figure 5, and partial force sensing.
 
-The paper's robot measures joint angles, an inertial sensor at the trunk, the ground's wrench at both feet, and the torque
-of all joints but the arms'. So does this one, with the default noise of the laboratory. It is built as the paper's is:
-left and right are images of each other, and neither is what its CAD says.
+The paper's robot measures joint angles, an inertial sensor at the trunk, the ground's wrench at both feet, and the
+torque of all joints but the arms'. So does this one, with the default noise of the laboratory. It is built as the
+paper's is: left and right are images of each other, and neither is what its CAD says.
 """
 
 from __future__ import annotations
@@ -262,7 +262,9 @@ def partial_sensing(model: Model, true: FloatArray, trials: list[Trial]) -> dict
 def _distance(
     model: Model, true: FloatArray, unseen: Motion, learned: Motion, options: dict[str, Any]
 ) -> dict[str, float]:
-    evidence = gather_evidence(model, learned, nuisance=NUISANCE, **options)
+    # A torque sensor is zeroed to about a newton metre.
+    extra = {"nuisance": [*NUISANCE, "torque_offset"], "priors": {"torque_offset": 1.0}}
+    evidence = gather_evidence(model, learned, **(extra if options["torques"] else {"nuisance": NUISANCE}), **options)
     estimate = identify(model, evidence)
     errors = np.median(estimate.base.standard_errors * estimate.base.effects)
     return {**_apart(model, true, unseen, estimate.parameters), "rank": evidence.rank, "median doubt": float(errors)}

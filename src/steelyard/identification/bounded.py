@@ -87,25 +87,32 @@ def solve_bounded(
         raise IdentifiabilityError(f"tolerance is {tolerance!r}; it must be zero or more")
     units = np.linalg.norm(problem.unknowns.spread, axis=1) if scale == "spread" else np.ones(count)
     least, greatest = _bounds(problem, {"*.m": 0.0} if lower is None else lower, upper or {})
-    matrix = problem.matrix * units
+    matrix, goal, beside = problem.matrix * units, problem.right, np.zeros((len(problem.matrix), 0))
+    if scale == "spread":
+        matrix, goal, beside = problem.beside
+        extra = beside.shape[1]
+        matrix = np.concatenate([matrix * units, beside], axis=1)
+        units = np.concatenate([units, np.ones(extra)])
+        least, greatest = np.append(least, np.full(extra, -np.inf)), np.append(greatest, np.full(extra, np.inf))
     left, values, right = truncated_factors(matrix)
     threshold = values[0] / c_max if c_max is not None and len(values) else 0.0
     kept = int(np.count_nonzero(values > max(threshold, 1e-10 * np.max(values, initial=0.0))))
     # On the factors: the gradient's rounding in dropped directions would let them drift.
-    reduced, answer = values[:kept, None] * right[:kept], left[:, :kept].T @ problem.right
+    reduced, answer = values[:kept, None] * right[:kept], left[:, :kept].T @ goal
     search = _Search(reduced, answer, least / units, greatest / units, tolerance * problem.noise**2)
     scaled, settled = search.run(iterations)
     at_bound = (scaled <= search.lower) | (scaled >= search.upper)
     free = ~at_bound
-    covariance, determined = _spread(reduced, free, problem.noise)
+    covariance, determined = _spread(reduced, free, problem.noise, left[:, :kept].T @ beside)
+    found = (scaled * units)[:count]
     return BoundedSolution(
-        scaled * units,
+        found,
         kept,
         values,
-        units[:, None] * covariance * units,
-        determined,
-        tuple(_active(problem, scaled * units, at_bound & (scaled <= search.lower), ">="))
-        + tuple(_active(problem, scaled * units, at_bound & (scaled > search.lower), "<=")),
+        (units[:, None] * covariance * units)[:count, :count],
+        determined[:count],
+        tuple(_active(problem, found, (at_bound & (scaled <= search.lower))[:count], ">="))
+        + tuple(_active(problem, found, (at_bound & (scaled > search.lower))[:count], "<=")),
         search.spent,
         search.gradient(scaled),
         settled,
@@ -246,13 +253,21 @@ def _active(problem: Problem, unknowns: FloatArray, at_bound: BoolArray, sign: s
     return [f"{problem.unknowns.names[place]} {sign} {values[place]:.6g}" for place in np.flatnonzero(at_bound)]
 
 
-def _spread(matrix: FloatArray, free: BoolArray, noise: float) -> tuple[FloatArray, FloatArray]:
-    """Gives the covariance and the share that the data decided, with unknowns at a bound taken as known."""
+def _spread(matrix: FloatArray, free: BoolArray, noise: float, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gives the covariance and the share that the data decided, with unknowns at a bound taken as known.
+
+    Args:
+        matrix: The problem's matrix.
+        free: Which unknowns are not at a bound.
+        noise: Of a row.
+        beside: Nuisance columns, scaled by their priors.
+    """
     count = matrix.shape[1]
     covariance, determined = np.zeros((count, count)), np.zeros(count)
-    _, values, right = truncated_factors(matrix[:, free])
+    left, values, right = truncated_factors(matrix[:, free])
     kept = values > 1e-10 * np.max(values, initial=0.0)
     inverse = right[kept].T / values[kept]
-    covariance[np.ix_(free, free)] = noise**2 * (inverse @ inverse.T)
+    root = np.concatenate([noise * inverse, inverse @ (left[:, kept].T @ beside)], axis=1)
+    covariance[np.ix_(free, free)] = root @ root.T
     determined[free] = np.sum(np.square(right[kept]), axis=0)
     return covariance, determined

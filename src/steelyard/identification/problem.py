@@ -71,6 +71,25 @@ class Problem:
         size = float(pushed @ pushed)
         return float(pushed @ self.system[:, -1]) / size if size > 0.0 else 1.0
 
+    @cached_property
+    def beside(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``A``, ``b`` and the nuisance columns with a prior, as they stand before these are eliminated.
+
+        The columns are scaled by their priors, so that one means as far as the prior expects. Nuisances without a prior
+        are eliminated.
+        """
+        evidence, unknowns = self.evidence, self.unknowns
+        priors = np.array(evidence.key.priors, dtype=np.float64)
+        held = np.isfinite(priors)
+        full, count = evidence.full_factor, evidence.parameter_count
+        kept = np.concatenate([full[:, :count], full[:, count:-1][:, held] * priors[held], full[:, -1:]], axis=1)
+        if not np.all(held):
+            basis, values, _ = singular_vectors(full[:, count:-1][:, ~held])
+            basis = basis[:, values > 1e-12 * np.max(values, initial=0.0)]
+            kept = kept - basis @ (basis.T @ kept)
+        columns = kept[:, :count]
+        return columns @ unknowns.transform, kept[:, -1] - columns @ unknowns.start, kept[:, count:-1]
+
     def cost(self, parameters: FloatArray) -> float:
         """Gives ``‖Y φ − f‖²`` at parameters (n_links, 10) or flat, nuisances at their best, their priors counted."""
         residual = self.system @ np.append(np.ravel(parameters), -1.0)

@@ -29,8 +29,8 @@ class TruncatedSolution:
         kept: How many singular values were kept.
         values: All singular values, descending.
         threshold: Those at or below it were dropped.
-        covariance: Of ``z``, from the noise of what was kept; what was dropped stays at the start and has none; shape
-            (n_unknowns, n_unknowns).
+        covariance: Of ``z``, from the noise of what was kept and from nuisances that look like parameters; what was
+            dropped stays at the start and has none; shape (n_unknowns, n_unknowns).
         determined: Of each unknown, the share that the data decided, 0 to 1, shape (n_unknowns,).
     """
 
@@ -48,7 +48,9 @@ def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scal
     With ``A S = U Σ Vᵀ``, ``z = S V Σ̂⁻¹ Uᵀ b``, where ``Σ̂⁻¹`` has ``1/σ_i`` if ``σ_1/σ_i < c_max`` and else zero,
     [yamane2011] (19)-(21). The paper takes ``S = 1``: what is small then depends on units, and a kilogram is as far as
     a kilogram metre. Here ``S`` is by default how far a model is usually off, and those directions are kept in which
-    the data say more than that, ``σ_i`` above the noise.
+    the data say more than that, ``σ_i`` above the noise. Nuisances are then unknowns like the others, measured by their
+    priors: an offset that looks like weight is shared out between the two by how large each usually is. Without a
+    scale they are eliminated first.
 
     Args:
         problem: The problem.
@@ -64,18 +66,23 @@ def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scal
         raise IdentifiabilityError("without a scale, nothing says which singular values count; give c_max, such as 100")
     if c_max is not None and not c_max > 1.0:
         raise IdentifiabilityError(f"c_max is {c_max!r}; it must be greater than one")
-    units = problem.unknowns.spread if scale == "spread" else np.eye(len(problem.unknowns))
-    left, values, right = truncated_factors(problem.matrix @ units)
+    count = len(problem.unknowns)
+    matrix, answer, units, beside = problem.matrix, problem.right, np.eye(count), np.zeros((len(problem.matrix), 0))
+    if scale == "spread":
+        units = problem.unknowns.spread
+        matrix, answer, beside = problem.beside
+        matrix = np.concatenate([matrix @ units, beside], axis=1)
+    left, values, right = truncated_factors(matrix)
     largest = float(values[0]) if len(values) else 0.0
     threshold = problem.noise if c_max is None else largest / c_max
     # What no motion could tell is rounding, whatever the threshold.
     kept = int(np.count_nonzero(values > max(threshold, 1e-10 * largest)))
     inverse = right[:kept].T / values[:kept]
-    unknowns = units @ (inverse @ (left[:, :kept].T @ problem.right))
-    spread = problem.noise * (units @ inverse)
-    return TruncatedSolution(
-        unknowns, kept, values, threshold, spread @ spread.T, np.sum(np.square(right[:kept]), axis=0)
-    )
+    answering = units @ inverse[:count] @ left[:, :kept].T
+    determined = np.sum(np.square(right[:kept, :count]), axis=0)
+    # A nuisance that the data do not tell from the parameters shifts them by as much as its prior allows.
+    root = np.concatenate([problem.noise * (units @ inverse[:count]), answering @ beside], axis=1)
+    return TruncatedSolution(answering @ answer, kept, values, threshold, root @ root.T, determined)
 
 
 def truncated_factors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
