@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard import EvidenceError, ModelError, MotionError
+from steelyard import EvidenceError, ModelError, MotionError, gather_evidence, identify
+from steelyard.exceptions import SolverError
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.motion import reconstruct_motion
 from steelyard.regression import Origin, residuals
@@ -322,3 +323,29 @@ def test_misuse_is_refused_in_one_sentence():
         validate(claim, motion, level=95)
     with pytest.raises(ModelError, match=r"30 links"):
         validate(claim, motion, truth=np.zeros((3, 10)))
+
+
+def test_an_estimate_is_held_against_what_it_did_not_see():
+    model = robot("g1")
+    # The same true robot through two motions, by the same sensors.
+    seen, unseen = (
+        reconstruct_motion(model, short_trial("g1", name, noise="default").recording) for name in ("dance", "reach")
+    )
+    true = short_trial("g1", "dance", noise="default").truth
+    estimate = identify(model, gather_evidence(model, seen))
+    direct, cross = validate(estimate, seen, truth=true), validate(estimate, unseen, truth=true)
+    assert direct.kind == "direct"
+    np.testing.assert_allclose(direct.shared, direct.duration, rtol=1e-9)
+    assert cross.kind == "cross"
+    assert cross.shared == 0.0
+    assert cross.improvement["corrected"]["fz"].verdict == "real"
+    # The sensors are off by the same offsets in both: the estimate has learned them, and that is said.
+    assert any("learned errors" in note for note in cross.notes)
+
+
+def test_a_failed_estimate_predicts_nothing():
+    model = robot("g1")
+    motion = reconstruct_motion(model, short_trial("g1", "dance", noise="default").recording)
+    estimate = identify(model, gather_evidence(model, motion))
+    with pytest.raises(SolverError, match=r"this estimate failed"):
+        validate(replace(estimate, status="failed"), motion)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from steelyard.identification.estimate import Estimate
     from steelyard.validation.tally import Tally
 
+_BEATEN = 0.9
+"""Share of what the truth leaves, below which less is no chance."""
+
 
 def note_sharing(estimate: Estimate, tally: Tally, notes: list[str]) -> tuple[str, float]:
     """Tells how many seconds are shared with the training data, and what that makes of the validation."""
@@ -57,3 +60,16 @@ def note_unmeasured(tally: Tally, notes: list[str]) -> None:
         notes.append(f"The torque of {in_words(dark)} cannot be predicted: unmeasured forces act behind it.")
     if tally.wrench.count < 2:
         notes.append("One sample has no correlation.")
+
+
+def note_beaten_truth(tally: Tally, notes: list[str]) -> None:
+    """Says where the estimate fits better than the truth does: that is no merit."""
+    if not tally.truth:
+        return
+    estimate, truth = tally.wrench.fit(0).rmse, tally.wrench.fit(3).rmse
+    beaten = [axis for axis, mine, true in zip(AXES, estimate, truth, strict=True) if mine < _BEATEN * true]
+    if beaten:
+        notes.append(
+            f"On {in_words(beaten, limit=6)} the estimate leaves less than the true parameters do: it has learned "
+            "errors that the sensors make in both recordings (offsets, mounting), or the motion was among its data."
+        )

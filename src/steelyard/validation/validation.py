@@ -14,7 +14,7 @@ from steelyard.motion import Motion
 from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.nuisance import PRIORS, plan_nuisance
 from steelyard.regression.sensing import plan_sensing
-from steelyard.validation.notes import note_sharing, note_unmeasured
+from steelyard.validation.notes import note_beaten_truth, note_sharing, note_unmeasured
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.summary import summarise
 from steelyard.validation.tally import Tally
@@ -311,11 +311,12 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
     predictor = tally.predictor
     kind, shared = note_sharing(estimate, tally, notes)
     note_unmeasured(tally, notes)
+    note_beaten_truth(tally, notes)
     draws, step = tally.draws(seed)
     if not len(draws.drawn):
         notes.append(
-            f"{tally.wrench.count} samples, {draws.blocks:.1f} stretches of {draws.block * step:.2g} s that do not remember "
-            "each other, are too few to tell an improvement from chance; record longer."
+            f"{tally.wrench.count} samples, {draws.blocks:.1f} stretches of {draws.block * step:.2g} s that do not "
+            "remember each other, are too few to tell an improvement from chance; record longer."
         )
     first = tally.columns(0)
     improvement = {
