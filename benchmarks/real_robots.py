@@ -3,8 +3,8 @@
 Run with ``python -m benchmarks.real_robots``; ``benchmarks.statistics`` has it as a part. The recordings do not come
 with the project (see ``tests/recording/real_data.py``); where they are absent, it is said loudly and nothing is asked.
 
-How the choices came about, because it bears on what the figures prove. Each fit sees its own half alone, but the *kind* of
-fit was found by trying: several hundred variants of the arm's (cutoff, friction, ripple, weights, method) and about a
+How the choices came about, because it bears on what the figures prove. Each fit sees its own half alone, but the *kind*
+of fit was found by trying: several hundred variants of the arm's (cutoff, friction, ripple, weights, method) and about a
 hundred of iCub's were run with their scores on the held-out half in view. Presliding friction and its half milliradian
 also lower what is left of the half that is learned from (joint 4 of run 1: from 1.2 to 0.4 of the repeatability); base,
 method and parameter set of iCub's fit have no such support. So the held-out halves are no longer unseen by the choice
@@ -91,8 +91,8 @@ def study_kuka(study: Study) -> None:
                     f"KUKA run {number}, second half from the first: least R2, joints over 1 N m {words}",
                     float(np.min(fit.r_squared[large])),
                     0.99 if asked else None,
-                    note=f"joints {names} (from 0): {_listed(fit.r_squared[large], 4)}; the first half itself, taken as "
-                    f"the prediction: {_listed(twin[large], 4)}",
+                    note=f"joints {names} (from 0): {_listed(fit.r_squared[large], 4)}; the first half itself, taken "
+                    f"as the prediction: {_listed(twin[large], 4)}",
                 ),
                 Figure(
                     f"KUKA run {number}: greatest residual over repeatability, joints up to 1 N m {words}",
@@ -144,8 +144,8 @@ def study_icub(study: Study) -> None:
                     one["ratio"],
                     1.0 if base == "sole" else None,
                     at_least=False,
-                    note=f"{one['estimate']:.3g} {unit} instead of {one['corrected']:.3g} (CAD {one['reference']:.3g}); "
-                    f"95 %: {one['low']:.2f} to {one['high']:.2f}, {one['verdict']}",
+                    note=f"{one['estimate']:.3g} {unit} instead of {one['corrected']:.3g} (CAD {one['reference']:.3g})"
+                    f"; 95 %: {one['low']:.2f} to {one['high']:.2f}, {one['verdict']}",
                 )
             )
     chosen = raw["sole"]
