@@ -4,7 +4,7 @@ Run with ``python -m benchmarks.real_robots``; ``benchmarks.statistics`` has it 
 with the project (see ``tests/recording/real_data.py``); where they are absent, it is said loudly and nothing is asked.
 
 How the choices came about, because it bears on what the figures prove. Each fit sees its own half alone, but the *kind*
-of fit was found by trying: several hundred variants of the arm's (cutoff, friction, ripple, weights, method) and about a
+of fit was found by trying: several hundred variants of the arm's (cutoff, friction, ripple, weights, method), about a
 hundred of iCub's were run with their scores on the held-out half in view. Presliding friction and its half milliradian
 also lower what is left of the half that is learned from (joint 4 of run 1: from 1.2 to 0.4 of the repeatability); base,
 method and parameter set of iCub's fit have no such support. So the held-out halves are no longer unseen by the choice
