@@ -67,7 +67,7 @@ def choose_cutoff(model: Model, recording: Recording, *, pose: bool = False) -> 
     The spectra of joint accelerations, angular acceleration and proper acceleration are added up by what each does to
     the acceleration of the centre of mass, which is what the feet feel. Of each channel, the noise is taken to be white
     before it is differentiated, and read off at its highest frequencies. The cutoff f makes the least of
-    ``0.1 ∫_f^∞ signal + ∫_0^f noise``. It is then moved to the nearest one at which an integer step leaves two samples
+    ``0.1 ∫_f^∞ signal + ∫_0^f noise``. It is then moved up to the next at which an integer step leaves two samples
     for each period: what was white stays nearly white.
 
     Args:
@@ -99,8 +99,9 @@ def choose_cutoff(model: Model, recording: Recording, *, pose: bool = False) -> 
 
 
 def _snapped(cutoff: float, rate: float) -> float:
-    """Gives the nearest cutoff that is the sample rate over twice an integer, at least two."""
-    return rate / (2.0 * max(2, round(rate / (2.0 * cutoff))))
+    """Gives the next higher cutoff that is the sample rate over twice an integer, at least two; within `HIGHEST`."""
+    lowest_step = int(np.ceil(rate / (2.0 * HIGHEST) - 1e-9))
+    return rate / (2.0 * max(2, lowest_step, int(rate / (2.0 * cutoff) + 1e-9)))
 
 
 def _groups(model: Model, recording: Recording, *, pose: bool) -> list[_Group]:

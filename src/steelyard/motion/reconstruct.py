@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Base = Literal["imu", "sole", "pose", "fixed"]
 BASES: tuple[Base, ...] = ("imu", "sole", "pose", "fixed")
 
+_WORTH_TELLING = 0.01
 _PIECE_ROWS = 16384
 _EDGES_A_PIECE = 4
 """A piece is at least so many times as long as what it shares with its neighbours."""
@@ -87,7 +88,7 @@ def reconstruct_motion(
         RecordingError: A column is missing.
     """
     plan = _plan(model, recording, base, imu, sole, smoothing, cutoff, order, window, decimate, offsets, positions)
-    return _joined(list(plan.pieces(None)))
+    return plan.whole()
 
 
 def stream_motion(
@@ -192,6 +193,17 @@ class _Plan:
                 f"{self.smoothing} needs; see `steelyard inspect` for its gaps, or choose a higher "
                 "cutoff"
             )
+
+    def whole(self) -> Motion:
+        """Gives the motion as one; a note tells what gaps cost."""
+        motion = _joined(list(self.pieces(None)))
+        rate = usual_rate(self.recording.time)
+        duration = self.recording.duration
+        lost = duration - 2.0 * self.smoothing.edge(rate) / rate - len(motion) / motion.sample_rate
+        if lost < max(_WORTH_TELLING * duration, 1.5 / motion.sample_rate):
+            return motion
+        told = f"gaps cost {lost:.3g} s of {duration:.3g} s, with what the filter needs next to them"
+        return replace(motion, notes=(*motion.notes, told))
 
     def _piece(self, stretch: Recording, start: int, stop: int, step: int, *, oriented: bool) -> Motion:
         """Gives the motion of some rows of a stretch."""
@@ -336,21 +348,13 @@ def _joined(pieces: Sequence[Motion]) -> Motion:
         return {name: all_of([getattr(piece, group)[name] for piece in pieces]) for name in getattr(first, group)}
 
     orientations = [piece.orientation for piece in pieces if piece.orientation is not None]
-    time = all_of([piece.time for piece in pieces])
-    gaps = np.diff(time) > 1.5 / first.sample_rate
-    notes = first.notes
-    if np.any(gaps):
-        lost = float(np.sum(np.diff(time)[gaps]) - np.count_nonzero(gaps) / first.sample_rate)
-        notes += (f"gaps interrupt the motion {np.count_nonzero(gaps)} times: {lost:.3g} s are left out there",)
     return replace(
         first,
-        time=time,
         **{
             name: all_of([getattr(piece, name) for piece in pieces])
-            for name in ("q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration")
+            for name in ("time", "q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration")
         },
         wrenches=by_name("wrenches"),
         torques=by_name("torques"),
         orientation=all_of(orientations) if len(orientations) == len(pieces) else None,
-        notes=notes,
     )
