@@ -138,6 +138,14 @@ def test_the_bandwidth_tells_how_many_samples_are_independent(smoothing, decimat
     assert len(values) * share == pytest.approx(variance / values.mean(axis=0).var(), rel=0.15)
 
 
+@pytest.mark.parametrize("order", [2, 4, 8])
+@pytest.mark.parametrize("step", [5, 25, 80])
+def test_what_a_snapped_cutoff_leaves_of_correlation(step, order):
+    value = butterworth(RATE / (2.0 * step), order).weights(RATE)[0]
+    products = np.correlate(value, value, mode="full")[len(value) - 1 :]
+    assert np.max(np.abs(products[step::step] / products[0])) < (0.002 if order == 4 else 0.01)
+
+
 @pytest.mark.parametrize("step", [5, 25, 80])
 def test_white_noise_stays_white_at_twice_the_cutoff(step):
     smoothing = butterworth(RATE / (2.0 * step))
