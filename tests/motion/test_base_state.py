@@ -5,7 +5,7 @@ import pinocchio as pin
 import pytest
 
 from steelyard import MotionError, Recording, load_model
-from steelyard.motion import GRAVITY, motion_from_generalized, reconstruct_motion
+from steelyard.motion import GRAVITY, motion_from_generalized, reconstruct_motion, stream_motion
 from steelyard.motion.kinematics import frame_motion, quaternion_rotations
 from steelyard.motion.smoothing import butterworth, convolve
 from steelyard.regression import residuals
@@ -136,6 +136,19 @@ def test_a_pose_is_differentiated_as_mechanics_says():
         model, g1_columns(time, position, quaternions)[1], base="pose", cutoff=20.0, decimate=False
     )
     np.testing.assert_allclose(motion.orientation, plain.orientation, atol=1e-12)
+
+
+def test_pieces_of_a_pose_are_the_whole():
+    time, position, quaternions, *_ = turning_box()
+    signs = np.where(np.random.default_rng(1).random(len(time)) < 0.5, -1.0, 1.0)
+    model, recording = g1_columns(time, position, quaternions * signs[:, None])
+    whole = reconstruct_motion(model, recording, base="pose", cutoff=10.0)
+    pieces = list(stream_motion(model, recording, base="pose", cutoff=10.0, rows=77))
+    assert len(pieces) > 10
+    for field in (*STATE, "orientation"):
+        found = np.concatenate([getattr(piece, field) for piece in pieces])
+        scale = np.abs(getattr(whole, field)).max()
+        np.testing.assert_allclose(found, getattr(whole, field), rtol=0.0, atol=1e-9 * scale)
 
 
 def test_what_is_no_orientation_is_refused():

@@ -96,7 +96,7 @@ def test_bounds_are_kept_and_told(tmp_path):
     assert len(motion) / motion.sample_rate > 0.6 * 5.0
     cutoff, why = choose_cutoff(model, swinging(3.0, 1e-3, seconds=0.9))
     assert cutoff == pytest.approx(USUAL, rel=0.05)
-    assert "too short to choose from" in why
+    assert "too little was recorded to choose from" in why
 
 
 def test_an_arm_at_rest_gets_the_lowest(tmp_path):

@@ -40,7 +40,9 @@ def g1_dance():
     return robot("g1"), short_trial("g1", "dance", noise="default").recording
 
 
-@pytest.mark.parametrize("options", [{}, {"smoothing": "cubic"}, {"cutoff": 7.3}, {"decimate": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"smoothing": "cubic"}, {"cutoff": 7.3}, {"decimate": False}, {"base": "sole"}], ids=str
+)
 @pytest.mark.parametrize("rows", [90, 700, 2501])
 def test_pieces_together_are_the_whole(options, rows):
     model, recording = g1_dance()
@@ -223,7 +225,9 @@ def test_what_is_missing_is_named():
         reconstruct_motion(model, recording.select([name for name in recording.columns if "accel" not in name]))
     with pytest.raises(MotionError, match=r"no stretch without gaps that is longer than 0.\d+ s"):
         reconstruct_motion(model, recording.between(0.0, 0.3), cutoff=10.0)
+    with pytest.raises(MotionError, match=r"has one row; a motion needs many"):
+        reconstruct_motion(model, recording.rows(7, 8))
     with pytest.raises(MotionError, match=r"no stretch without gaps"):
-        reconstruct_motion(model, recording.rows(7, 8), cutoff=10.0)
+        reconstruct_motion(model, recording.rows(7, 9))
     with pytest.raises(MotionError, match=r"a piece of 0 rows holds nothing"):
         stream_motion(model, recording, rows=0)

@@ -35,6 +35,7 @@ laboratory; see docs/motion.md."""
 
 _SEGMENT = 4.0
 _SHORTEST = 1.0
+_FEWEST = 16
 _SPREAD = (32, 128.0)
 """A long recording is looked at in so many segments, spread evenly; one up to so many seconds long as a whole."""
 
@@ -79,7 +80,7 @@ def choose_cutoff(model: Model, recording: Recording, *, pose: bool = False) -> 
     groups = _groups(model, recording, pose=pose)
     spectra = _spectra(recording, groups, rate)
     if spectra is None:
-        return _snapped(USUAL, rate), "the usual one, because the recording is too short to choose from"
+        return _snapped(USUAL, rate), "the usual one, because too little was recorded to choose from"
     frequencies, signal, noise = spectra
     step = frequencies[1]
     signal = np.where(np.arange(len(signal)) < _end_of_signal(signal, noise, step), np.maximum(signal, 0.0), 0.0)
@@ -138,11 +139,13 @@ def _spectra(
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Gives frequencies (Hz), and the power density of the signal and of the noise at each; None where all is short."""
     length = round(_SEGMENT * rate)
+    if length < _FEWEST:
+        return None
     powers: list[FloatArray | float] = [0.0] * len(groups)
     readings: list[FloatArray | float] = [0.0] * len(groups)
     seconds = 0.0
     for part in _parts(recording, [name for group in groups for name in group.columns]):
-        if part.duration < _SHORTEST or len(part) < 8:
+        if part.duration < _SHORTEST or len(part) < _FEWEST:
             continue
         seconds += part.duration
         for number, group in enumerate(groups):

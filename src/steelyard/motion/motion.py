@@ -22,7 +22,7 @@ GRAVITY = 9.81
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """A motion of a model, sampled evenly, with all that was measured on the way.
+    """A motion of a model, sampled evenly except over gaps, with all that was measured on the way.
 
     Attributes:
         time: Seconds, shape (n,).

@@ -187,7 +187,7 @@ class _Plan:
                         stretch, start + first * step, start + (last - 1) * step + 2 * edge + 1, step, oriented=oriented
                     )
         if not found:
-            seconds = 2.0 * edge / rate if len(self.recording) > 1 else 0.0
+            seconds = 2.0 * edge / rate
             raise MotionError(
                 f"{self.recording.name} has no stretch without gaps that is longer than {seconds:.3g} s, as "
                 f"{self.smoothing} needs; see `steelyard inspect` for its gaps, or choose a higher "
@@ -245,6 +245,8 @@ def _plan(
 ) -> _Plan:
     if positions not in POSITIONS:
         raise MotionError(f"positions are {positions!r}; choose 'q' (measured) or 'q_command' (commanded)")
+    if len(recording) < 2:
+        raise MotionError(f"{recording.name} has one row; a motion needs many", channel="time")
     check_offsets(model, offsets or {})
     source = _choose_base(model, recording, base, imu, sole, positions)
     chosen, why = _choose_smoothing(
