@@ -18,7 +18,7 @@ from steelyard.exceptions import (
     StanceError,
     SteelyardError,
 )
-from steelyard.identification import BaseParameters, Estimate, identify, load_estimate
+from steelyard.identification import BaseParameters, Estimate, NoiseLevels, estimate_noise, identify, load_estimate
 from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
 from steelyard.model import (
     Model,
@@ -62,6 +62,7 @@ __all__ = [
     "ModelError",
     "Motion",
     "MotionError",
+    "NoiseLevels",
     "Recording",
     "RecordingError",
     "RecordingWarning",
@@ -73,6 +74,7 @@ __all__ = [
     "Validation",
     "check_model",
     "estimate_delays",
+    "estimate_noise",
     "gather_evidence",
     "identify",
     "inspect_recording",

@@ -3,7 +3,18 @@
 from steelyard.identification.base_parameters import BaseParameters
 from steelyard.identification.estimate import Estimate, Fit
 from steelyard.identification.identify import identify
+from steelyard.identification.noise_levels import NoiseLevels, estimate_noise
 from steelyard.identification.parameter_sets import ParameterSet, choose_parameters
 from steelyard.identification.storage import load_estimate
 
-__all__ = ["BaseParameters", "Estimate", "Fit", "ParameterSet", "choose_parameters", "identify", "load_estimate"]
+__all__ = [
+    "BaseParameters",
+    "Estimate",
+    "Fit",
+    "NoiseLevels",
+    "ParameterSet",
+    "choose_parameters",
+    "estimate_noise",
+    "identify",
+    "load_estimate",
+]

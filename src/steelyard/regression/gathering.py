@@ -78,7 +78,7 @@ def gather_evidence(
     threads = workers if workers is not None else os.cpu_count() or 1
     if threads < 1:
         raise EvidenceError(f"workers is {workers}; at least one has to work")
-    sensing = _plan_sensing(model, first, torques, withhold, unknown_wrenches)
+    sensing = sensing_of(model, first, torques, withhold, unknown_wrenches)
     extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
     noise = plan_noise(model, sensing, weights)
     gravity = _gravity(model, first)
@@ -145,19 +145,20 @@ def residuals(
         Shape (n_samples, n_rows); rows that unknown forces use up are zero.
     """
     motion.check(model)
-    sensing = _plan_sensing(model, motion, torques, withhold, unknown_wrenches)
+    sensing = sensing_of(model, motion, torques, withhold, unknown_wrenches)
     changed = model if parameters is None else model.with_parameters(parameters)
     system = System(model, motion.base, sensing, (), plan_noise(model, sensing, weights), all_columns(model))
     return system.residuals(motion, changed.parameters)
 
 
-def _plan_sensing(
+def sensing_of(
     model: Model,
     motion: Motion,
     torques: Sequence[str] | None,
     withhold: Sequence[str],
     unknown_wrenches: Sequence[str],
 ) -> Sensing:
+    """Gives what a motion measures, as `gather_evidence` understands these arguments."""
     sensing = plan_sensing(
         model,
         wrenches=motion.wrenches,
