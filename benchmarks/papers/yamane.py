@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.figures import Figure, Study
-from steelyard import gather_evidence, identify, load_model, plan_motion, reconstruct_motion, simulate
+from steelyard import estimate_noise, gather_evidence, identify, load_model, plan_motion, reconstruct_motion, simulate
 from steelyard.laboratory import Hose
 from steelyard.laboratory.true_robot import draw_parameters
 from steelyard.model import project_to_interior
@@ -263,11 +263,19 @@ def _distance(
     model: Model, true: FloatArray, unseen: Motion, learned: Motion, options: dict[str, Any]
 ) -> dict[str, float]:
     # A torque sensor is zeroed to about a newton metre.
-    extra = {"nuisance": [*NUISANCE, "torque_offset"], "priors": {"torque_offset": 1.0}}
-    evidence = gather_evidence(model, learned, **(extra if options["torques"] else {"nuisance": NUISANCE}), **options)
+    beside: dict[str, Any] = {"nuisance": NUISANCE}
+    if options["torques"]:
+        beside = {"nuisance": [*NUISANCE, "torque_offset"], "priors": {"torque_offset": 1.0}}
+    noise = estimate_noise(model, learned, **beside, **options)
+    evidence = gather_evidence(model, learned, weights=noise.weights, **beside, **options)
     estimate = identify(model, evidence)
     errors = np.median(estimate.base.standard_errors * estimate.base.effects)
-    return {**_apart(model, true, unseen, estimate.parameters), "rank": evidence.rank, "median doubt": float(errors)}
+    return {
+        **_apart(model, true, unseen, estimate.parameters),
+        "stated kg": estimate.total_mass_error,
+        "rank": evidence.rank,
+        "median doubt": float(errors),
+    }
 
 
 def _apart(model: Model, true: FloatArray, unseen: Motion, parameters: FloatArray) -> dict[str, float]:
@@ -285,7 +293,7 @@ def show_sensing(results: dict[str, dict[str, float]]) -> None:
     table = Table(
         title="Partial force sensing: distance to the truth on an unseen motion", title_justify="left", box=None
     )
-    columns = ("force N", "moment N m", "mass kg", "rank", "median doubt")
+    columns = ("force N", "moment N m", "mass kg", "stated kg", "rank", "median doubt")
     for heading in ("measured", *columns):
         table.add_column(heading, justify="left" if heading == "measured" else "right")
     for name, values in results.items():
@@ -347,9 +355,14 @@ def study() -> int:
         sensing = partial_sensing(model, true, trials)
         show_sensing(sensing)
         study.raw["partial_sensing"] = sensing
-        full = sensing["everything measured"]["force N"]
+        full = sensing["everything measured"]["moment N m"]
         study.figures += [
-            Figure(f"force error, {name}, over everything measured", values["force N"] / full)
+            Figure(
+                f"moment error, {name}, over everything measured",
+                values["moment N m"] / full,
+                note=f"{values['moment N m']:.3g} N m; weight off by {9.81 * values['mass kg']:.2g} N"
+                + (f", stated ±{9.81 * values['stated kg']:.2g}" if "stated kg" in values else ""),
+            )
             for name, values in sensing.items()
             if name != "everything measured"
         ]
