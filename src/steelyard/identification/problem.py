@@ -66,10 +66,11 @@ class Problem:
 
     @cached_property
     def mass_scale(self) -> float:
-        """The factor on all of the reference that explains the data best."""
-        pushed = self.system[:, :-1] @ self.unknowns.reference
+        """The factor on all of the reference that explains the data best, sensors taken at their word."""
+        full = self.evidence.full_factor
+        pushed = full[:, : self.evidence.parameter_count] @ self.unknowns.reference
         size = float(pushed @ pushed)
-        return float(pushed @ self.system[:, -1]) / size if size > 0.0 else 1.0
+        return float(pushed @ full[:, -1]) / size if size > 0.0 else 1.0
 
     @cached_property
     def beside(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -1,0 +1,19 @@
+"""The page on identification runs, and says what it prints."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[2] / "docs" / "identification.md").read_text(encoding="utf-8")
+
+
+def test_python_of_the_page_runs(tmp_path):
+    (source,) = re.findall(r"(?s)```python\n(.*?)```", PAGE)
+    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    *_, last = result.stdout.strip().splitlines()
+    found, error, true = (float(number) for number in re.findall(r"[\d.]+", last))
+    assert abs(found - true) < 3.0 * error
+    assert (tmp_path / "g1.json").is_file()
+    assert (tmp_path / "g1_identified.urdf").is_file()
