@@ -3,18 +3,25 @@
 from steelyard.identification.base_parameters import BaseParameters
 from steelyard.identification.estimate import Estimate, Fit
 from steelyard.identification.identify import identify
+from steelyard.identification.instruments import gather_correlated, gather_with_instruments
 from steelyard.identification.noise_levels import NoiseLevels, estimate_noise
 from steelyard.identification.parameter_sets import ParameterSet, choose_parameters
+from steelyard.identification.robust import HuberWeights, gather_robust, huber_weights
 from steelyard.identification.storage import load_estimate
 
 __all__ = [
     "BaseParameters",
     "Estimate",
     "Fit",
+    "HuberWeights",
     "NoiseLevels",
     "ParameterSet",
     "choose_parameters",
     "estimate_noise",
+    "gather_correlated",
+    "gather_robust",
+    "gather_with_instruments",
+    "huber_weights",
     "identify",
     "load_estimate",
 ]
