@@ -68,7 +68,7 @@ def record(model: Model, true: FloatArray, *, hose: Hose | None = None) -> list[
             seed=SEEDS["noise"],
             spread=0.0,
             hose=hose,
-        )
+        ).with_noise(SEEDS["noise"] + number)
         for number in range(len(MOTIONS))
     ]
 

@@ -12,8 +12,12 @@ from steelyard.identification.bounded import solve_bounded
 from steelyard.identification.problem import build_problem
 from steelyard.model.mirror import find_pairs, mirror_parameters
 from steelyard.model.parameters import PARAMETER_COUNT
-from steelyard.regression.rows import base_rows, joint_rows
+from steelyard.model.spread import model_spread
+from steelyard.motion import motion_from_generalized
+from steelyard.regression.rows import base_rows, joint_rows, joint_torques
+from tests.humanoids import path_of
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
+from tests.regression.motions import standing_motion
 
 ROBOTS = ("g1", "talos", "icub", "romeo")
 
@@ -137,7 +141,9 @@ def test_without_binding_bounds_it_is_the_minimum_norm_solution():
     model = reference("g1")
     evidence = gather_evidence(model, rich_motion("g1"), weights=None)
     free = identify(model, evidence, c_max=300.0, scale="none")
-    bounded = identify(model, evidence, method="bounded", c_max=300.0, scale="none", lower={}, tolerance=1e-12)
+    bounded = identify(
+        model, evidence, method="bounded", c_max=300.0, scale="none", lower={"*.m": -np.inf}, tolerance=1e-12
+    )
     np.testing.assert_allclose(bounded.parameters, free.parameters, rtol=0.0, atol=1e-6)
 
 
@@ -175,7 +181,7 @@ def test_the_mass_corrected_model_has_the_weight_that_the_sensors_feel():
     true = truth("g1")[:, 0].sum()
     assert np.isclose(estimate.mass_scale * light.total_mass, true, rtol=0.02)
     assert estimate.fit.cost < estimate.fit.corrected_cost < estimate.fit.reference_cost
-    assert any("times the model's weight" in note for note in estimate.notes)
+    assert any("times what the model's" in note for note in estimate.notes)
 
 
 def test_bad_arguments_get_one_clear_sentence():
@@ -266,3 +272,160 @@ def test_a_failed_estimate_gives_no_parameters():
         _ = failed.parameters
     with pytest.raises(SolverError, match="drop one"):
         failed.write_model("nowhere.urdf")
+
+
+@pytest.mark.parametrize("parameters", ["all", "L", "LS"])
+@pytest.mark.parametrize("name", ROBOTS)
+def test_base_parameters_of_subsets_and_tied_sides_are_those_of_the_truth(name, parameters):
+    # What is not looked for has the truth's values here, so that the rest can have them too.
+    model, true = reference(name), truth(name, symmetric=True)
+    unknowns = choose_parameters(model, parameters, mirror=True)
+    start = np.where(np.any(unknowns.transform != 0.0, axis=1), model.parameters.ravel(), true.ravel())
+    evidence = gather_evidence(model, rich_motion(name, symmetric=True))
+    base = identify(model.with_parameters(start), evidence, method="base", parameters=parameters, mirror=True).base
+    wrench = np.sqrt(evidence.factor[:, -1] @ evidence.factor[:, -1] / evidence.sample_count)
+    error = np.abs(base.values - base.of(true.ravel()[unknowns.chosen])) * base.effects / wrench
+    # iCub's sides are images of each other to some micrometres only.
+    assert np.max(error) < (1e-3 if name == "icub" else 1e-8)
+    noisy = gather_evidence(model, with_noise(rich_motion(name, symmetric=True), 10))
+    base = identify(model.with_parameters(start), noisy, method="base", parameters=parameters, mirror=True).base
+    scores = (base.values - base.of(true.ravel()[unknowns.chosen])) / base.standard_errors
+    assert 0.75 < np.std(scores) < 1.25
+    # Of all parameters, the first combination is a mass of many links.
+    assert parameters != "all" or base.standard_errors[0] < 0.05
+
+
+def test_dependent_samples_do_not_weaken_priors():
+    model = reference("g1")
+    motion = with_noise(rich_motion("g1"), 11, force=200.0, moment=10.0)
+    options = {"nuisance": ["wrench_offset"], "priors": {"wrench_offset": 0.1}}
+    once = identify(model, gather_evidence(model, motion, **options), method="base")
+    rows = np.repeat(np.arange(len(motion)), 10)
+    often = replace(motion._at(rows, 10.0 * motion.sample_rate), bandwidth=0.5 * motion.sample_rate)
+    often = replace(often, time=np.arange(len(rows)) * 1e-3)
+    again = identify(model, gather_evidence(model, often, **options), method="base")
+    for name, value in once.nuisance.items():
+        assert again.nuisance[name] == pytest.approx(value, rel=1e-3, abs=1e-6)
+    np.testing.assert_allclose(again.base.standard_errors, once.base.standard_errors, rtol=1e-3)
+
+
+def test_what_the_data_decide_is_told_for_each_method_and_side():
+    model = reference("icub")
+    evidence = gather_evidence(model, with_noise(rich_motion("icub", symmetric=True), 12))
+    tied = identify(model, evidence, mirror=True).determined
+    for pair in find_pairs(model):
+        # A mass has no axes: it is known as well on both sides.
+        assert tied[pair.left, 0] == pytest.approx(tied[pair.right, 0], abs=1e-9)
+    model = reference("g1")
+    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 12))
+    much, little = (identify(model, evidence, c_max=c_max).determined for c_max in (None, 1.5))
+    assert np.all((much >= 0.0) & (much <= 1.0) & (little >= 0.0) & (little <= 1.0))
+    assert little.mean() < 0.2 * much.mean()
+    pinned = identify(model, evidence, method="bounded", lower={"torso_link.m": 9.0}, upper={"torso_link.m": 9.0})
+    row = model.links.index("torso_link")
+    assert pinned.parameters[row, 0] == 9.0
+    assert pinned.determined[row, 0] == 0.0
+
+
+def test_standard_errors_of_links_count_what_the_data_did_not_decide():
+    # True robots as far from their model as models usually are; noise that hides much of them.
+    model = reference("g1")
+    spread = model_spread(model)
+    held = []
+    for seed in range(8):
+        change = spread @ np.random.default_rng(seed).normal(size=spread.shape[0])
+        true = model.parameters + 0.5 * change.reshape(model.parameters.shape)
+        motion = with_noise(standing_motion(model, 120, seed, parameters=true), seed, force=30.0, moment=1.5)
+        estimate = identify(model, gather_evidence(model, motion))
+        scores = (estimate.parameters - true) / estimate.standard_errors
+        held.append(np.abs(scores) < 2.0)
+        low, high = np.moveaxis(estimate.intervals(), 2, 0)
+        assert np.all(low < estimate.parameters)
+        assert np.all(high > estimate.parameters)
+    # At half the usual distance the intervals hold more than they say; without it, they held a third.
+    assert np.mean(held) > 0.95
+
+
+def test_bounds_at_zero_tolerance_are_the_second_solvers_minimum_for_all_masses():
+    model = reference("g1")
+    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0))
+    problem = build_problem(evidence, choose_parameters(model, "L"))
+    found = solve_bounded(problem, tolerance=0.0)
+    start = problem.unknowns.start[problem.unknowns.chosen]
+    masses = np.array([name.endswith(".m") for name in problem.unknowns.names])
+    low = np.where(masses, 0.0, -np.inf) - start
+    oracle = lsq_linear(problem.matrix, problem.right, bounds=(low, np.inf), tol=1e-14, max_iter=2000)
+    cost = np.sum(np.square(problem.matrix @ found.unknowns - problem.right))
+    assert found.converged
+    assert cost <= 2.0 * oracle.cost * (1.0 + 1e-6)
+    assert np.all(found.unknowns >= low - 1e-12)
+
+
+def test_other_bounds_do_not_drop_those_of_masses():
+    model = reference("g1")
+    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None)
+    options = {"parameters": "L", "method": "bounded", "c_max": 1e6, "scale": "none"}
+    assert identify(model, evidence, lower={"torso_link.m": 9.0}, **options).parameters[:, 0].min() >= 0.0
+    identify(model, evidence, **{**options, "parameters": "*.mx"})
+    with pytest.raises(IdentifiabilityError, match="tied to its mirror image"):
+        identify(model, evidence, mirror=True, lower={"right_knee_link.m": 0.0}, **options)
+
+
+def test_samples_without_weight_are_as_good_as_left_out():
+    model = reference("g1")
+    motion = with_noise(rich_motion("g1", count=400), 13)
+    weights = (np.arange(400) % 2 == 0).astype(float)
+    weighed = gather_evidence(model, motion, sample_weights=weights)
+    left = gather_evidence(model, motion.thinned(2))
+    assert (weighed.sample_count, weighed.row_count) == (left.sample_count, left.row_count)
+    one, other = (identify(model, each, method="base").base for each in (weighed, left))
+    np.testing.assert_allclose(one.standard_errors, other.standard_errors, rtol=1e-6)
+
+
+def test_a_recording_does_not_count_twice():
+    model = reference("g1")
+    motion = replace(rich_motion("g1"), origin="abc")
+    parts = [gather_evidence(model, part) for part in (motion.between(0, 200), motion.between(100, 300))]
+    with pytest.raises(EvidenceError, match=r"the same 0.99 s"):
+        parts[0] + parts[1]
+    halves = [gather_evidence(model, part) for part in (motion.between(0, 150), motion.between(150, 300))]
+    assert len((halves[0] + halves[1]).origins) == 1
+
+
+def test_silent_sensors_and_few_equations_are_told():
+    model = reference("g1")
+    motion = rich_motion("g1")
+    zero = {name: np.zeros_like(values) for name, values in motion.wrenches.items()}
+    with pytest.raises(IdentifiabilityError, match="every measured force is zero"):
+        identify(model, gather_evidence(model, replace(motion, wrenches=zero)))
+    drifted = {**motion.wrenches, "left_foot": zero["left_foot"] + np.array([2.0, -1.0, 5.0, 0.0, 0.0, 0.0])}
+    notes = " ".join(identify(model, gather_evidence(model, replace(motion, wrenches=drifted))).notes)
+    assert "left_foot carries nothing" in notes
+    few = identify(model, gather_evidence(model, with_noise(motion.between(0, 3), 1)), parameters="torso_link")
+    assert any("standard errors are a guess" in note for note in few.notes)
+    assert any("take all others as exact" in note for note in few.notes)
+    offsets = [note for note in identify(model, gather_evidence(model, motion)).notes if "were not looked for" in note]
+    assert "0.7 kg" in offsets[0]
+    beside = identify(model, gather_evidence(model, motion, nuisance=["wrench_offset"]))
+    assert not any("were not looked for" in note for note in beside.notes)
+
+
+def test_a_fixed_arm_that_weighs_half_or_rests_is_told():
+    model = load_model(path_of("simple_humanoid"), base="fixed")
+    generator = np.random.default_rng(0)
+    count, width = 200, model.velocity_size
+    q, v, a = generator.normal(size=(3, count, width))
+    moved = motion_from_generalized(model, np.arange(count) / 100.0, q, v, a)
+    needed = joint_torques(model, moved)
+    torques = dict(zip(model.joints, needed.T, strict=True))
+    evidence = gather_evidence(model, replace(moved, torques=torques), torques=["*"])
+    light = model.with_parameters(0.5 * model.parameters)
+    assert any("The torques are 2.00 times" in note for note in identify(light, evidence).notes)
+    still = motion_from_generalized(model, np.arange(count) / 100.0, np.tile(q[0], (count, 1)), 0.0 * v, 0.0 * a)
+    held = joint_torques(model, still) + 0.1 * generator.normal(size=needed.shape)
+    resting = replace(still, torques=dict(zip(model.joints, held.T, strict=True)))
+    estimate = identify(model, gather_evidence(model, resting, torques=["*"]))
+    assert estimate.status == "weak"
+    assert any("No joint moved" in note for note in estimate.notes)
+    with pytest.raises(IdentifiabilityError, match="determine nothing"):
+        identify(model, gather_evidence(model, resting, torques=["*"], nuisance=["torque_offset"]), method="base")

@@ -1,6 +1,7 @@
 """Estimates in files: everything comes back, and nothing odd gets in."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,20 @@ def test_odd_files_are_refused(estimate, tmp_path):
     path.write_text(json.dumps(stored))
     with pytest.raises(IdentifiabilityError, match="cannot be rebuilt"):
         load_estimate(path)
+    for name, value in (("status", "great"), ("links", []), ("parameters", [[1.0]]), ("notes", None)):
+        path.write_text(json.dumps({**estimate.to_dict(), name: value}))
+        with pytest.raises(IdentifiabilityError, match="not a whole estimate"):
+            load_estimate(path)
+    stored = estimate.to_dict()
+    stored["model"]["text"] = stored["model"]["text"].replace("</robot>", "<include/></robot>")
+    path.write_text(json.dumps(stored))
+    with pytest.raises(IdentifiabilityError, match="was changed"):
+        load_estimate(path)
+    path.write_text('{"format": ' + "1" * 5000 + "}")
+    with pytest.raises(IdentifiabilityError, match="JSON"):
+        load_estimate(path)
+    with pytest.raises(IdentifiabilityError, match="not finite"):
+        replace(estimate, mass_scale=float("nan")).save(path)
     with pytest.raises(IdentifiabilityError, match="cannot be written"):
         estimate.save(tmp_path / "nowhere" / "e.json")
     assert not list(tmp_path.glob("*.part"))

@@ -30,7 +30,13 @@ WELL_IDENTIFIED = 15.0
 """Relative standard error (percent) below which a parameter counts as well identified; Khalil and Dombre, after
 [baelemans2013]."""
 
-_STRUCTURAL = 1e-9
+_STRUCTURAL, _NEARLY = 1e-9, 1e-4
+"""Least part of a column, scaled to one, that those before it must leave: in general, and where tied sides are images
+of each other only nearly. iCub's are, to some micrometres, and what leans on that alone is not to be believed."""
+
+_CLEAR = 1e4
+"""Ratio of two singular values, one after the other, that is a clear gap."""
+
 _NUMERICAL = 1e-7
 
 
@@ -157,12 +163,13 @@ def find_base_parameters(problem: Problem) -> BaseParameters:
     """
     evidence, unknowns = problem.evidence, problem.unknowns
     structure = evidence.dependence @ unknowns.transform
-    able = _leading(structure, _STRUCTURAL)
-    lengths = problem.lengths[able]
-    touched = lengths > 1e-12 * np.max(lengths, initial=0.0)
+    able = _leading(structure, _structural_tolerance(structure, tied=bool(unknowns.tied)))
+    lengths, touched = problem.lengths[able], problem.touched[able]
     if not np.any(touched):
-        raise IdentifiabilityError("the data determine nothing: every column of the regressor is zero")
-    scaled = problem.matrix[:, able] / np.where(touched, lengths, 1.0)
+        raise IdentifiabilityError(
+            "the data determine nothing: whatever the parameters do, nuisances or unknown forces explain it too"
+        )
+    scaled = np.where(touched, problem.matrix[:, able] / np.where(touched, lengths, 1.0), 0.0)
     rank = _numerical_rank(scaled)
     lead = able if rank == len(able) else able[_leading(scaled, _NUMERICAL)]
     dropped = tuple(unknowns.names[column] for column in able if column not in set(lead.tolist()))
@@ -172,16 +179,15 @@ def find_base_parameters(problem: Problem) -> BaseParameters:
     triangle = np.asarray(np.linalg.qr(problem.matrix[:, lead] / problem.lengths[lead], mode="r"))
     inverse = np.linalg.inv(triangle) / problem.lengths[lead][:, None]
     rotated = np.linalg.lstsq(problem.matrix[:, lead] / problem.lengths[lead], problem.right, rcond=None)[0]
-    start = unknowns.start[unknowns.chosen]
-    reference = groupings @ start
+    start = groupings @ unknowns.start[unknowns.chosen]
     root = problem.noise * inverse
     lead_values = np.linalg.svd(problem.matrix[:, lead], compute_uv=False)
     return BaseParameters(
         names=tuple(unknowns.names[column] for column in lead),
         groupings=groupings,
         unknowns=unknowns.names,
-        values=reference + rotated / problem.lengths[lead],
-        reference=reference,
+        values=start + rotated / problem.lengths[lead],
+        reference=groupings @ unknowns.reference[unknowns.chosen],
         covariance=root @ root.T,
         effects=problem.lengths[lead] / np.sqrt(evidence.sample_count),
         freedom=problem.freedom,
@@ -220,6 +226,18 @@ def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArr
         covariance = covariance - np.outer(gain, covariance[place])
         needed[place] = False
     return needed
+
+
+def _structural_tolerance(structure: FloatArray, *, tied: bool) -> float:
+    """Gives the least part of a column that counts: where the singular values have their first clear gap, if any."""
+    if not tied:
+        return _STRUCTURAL
+    lengths = np.linalg.norm(structure, axis=0)
+    used = lengths > 1e-12 * np.max(lengths, initial=0.0)
+    values = np.linalg.svd(structure[:, used] / lengths[used], compute_uv=False)
+    values = np.maximum(values / values[0], 1e-16)
+    gaps = np.flatnonzero((values[1:] < _NEARLY) & (values[:-1] > _CLEAR * values[1:]))
+    return float(np.sqrt(values[gaps[0]] * values[gaps[0] + 1])) if len(gaps) else _NEARLY
 
 
 def _numerical_rank(scaled: FloatArray) -> int:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification.truncated import Scale, truncated_factors
+from steelyard.identification.truncated import Scale, check_condition, truncated_factors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from steelyard.identification.problem import Problem
     from steelyard.model.parameters import FloatArray
 
     BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _PATIENCE = 10
+_EXACT = 1e-3
+"""Tolerance below which an active set takes over from conjugate gradients."""
+
+_STATIONARY = 1e-6
+"""Share of the first projected gradient below which an exact solution counts as one."""
+
 _MOST_PROJECTIONS = 8
 """Steepest steps before conjugate gradients begin again, even if the bounds that bind still change."""
 
@@ -31,8 +37,9 @@ class BoundedSolution:
         unknowns: ``z``, shape (n_unknowns,).
         kept: How many singular values were kept.
         values: All singular values, descending.
-        covariance: Of ``z``, unknowns at a bound taken as known, shape (n_unknowns, n_unknowns).
-        determined: Of each unknown, the share that the data decided, 0 to 1; of one at a bound, zero.
+        covariance: Of ``z``, from noise and from nuisances that look like parameters, unknowns at a bound taken as
+            known and directions below the noise as not followed; shape (n_unknowns, n_unknowns).
+        response: How ``z`` answers to the true one on average, likewise, shape (n_unknowns, n_unknowns).
         active: Names of the unknowns at a bound, ``"torso.m >= 0"``.
         iterations: How many steps it took.
         gradient: The projected gradient that is left, as a share of the first one.
@@ -43,7 +50,7 @@ class BoundedSolution:
     kept: int
     values: FloatArray
     covariance: FloatArray
-    determined: FloatArray
+    response: FloatArray
     active: tuple[str, ...]
     iterations: int
     gradient: float
@@ -67,12 +74,13 @@ def solve_bounded(
 
     Args:
         problem: The problem.
-        lower: Least values by pattern of parameter, in SI units; by default ``{"*.m": 0.0}``, no negative masses.
+        lower: Least values by pattern of parameter, in SI units; besides, masses are not negative unless ``"*.m"`` says
+            otherwise (minus infinity for no bound).
         upper: Greatest values by pattern.
         c_max: Greatest condition number that is kept; None keeps all.
         scale: "spread": each unknown is measured by how far a model is usually off; "none": SI units, as in the paper.
         tolerance: It stops when ten steps together lower the cost by less than this many times what noise alone does to
-            one direction; small numbers follow hardly excited directions to the end.
+            one direction. Below a thousandth, an active set takes over, and the minimum itself is found.
         iterations: It gives up after as many steps.
 
     Raises:
@@ -81,38 +89,42 @@ def solve_bounded(
     count = len(problem.unknowns)
     if scale not in ("spread", "none"):
         raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
-    if c_max is not None and not c_max > 1.0:
-        raise IdentifiabilityError(f"c_max is {c_max!r}; it must be greater than one")
-    if not tolerance >= 0.0:
+    check_condition(c_max)
+    if isinstance(tolerance, str) or not tolerance >= 0.0:
         raise IdentifiabilityError(f"tolerance is {tolerance!r}; it must be zero or more")
     units = np.linalg.norm(problem.unknowns.spread, axis=1) if scale == "spread" else np.ones(count)
-    least, greatest = _bounds(problem, {"*.m": 0.0} if lower is None else lower, upper or {})
-    matrix, goal, beside = problem.matrix * units, problem.right, np.zeros((len(problem.matrix), 0))
+    least, greatest = _bounds(problem, lower, upper)
+    columns, goal, beside = problem.matrix, problem.right, np.zeros((len(problem.matrix), 0))
     if scale == "spread":
-        matrix, goal, beside = problem.beside
-        extra = beside.shape[1]
-        matrix = np.concatenate([matrix * units, beside], axis=1)
-        units = np.concatenate([units, np.ones(extra)])
-        least, greatest = np.append(least, np.full(extra, -np.inf)), np.append(greatest, np.full(extra, np.inf))
-    left, values, right = truncated_factors(matrix)
+        columns, goal, beside = problem.beside
+    extra = beside.shape[1]
+    open_ends = np.full(extra, np.inf)
+    scales = np.concatenate([units, np.ones(extra)])
+    left, values, right = truncated_factors(np.concatenate([columns * units, beside], axis=1))
     threshold = values[0] / c_max if c_max is not None and len(values) else 0.0
     kept = int(np.count_nonzero(values > max(threshold, 1e-10 * np.max(values, initial=0.0))))
     # On the factors: the gradient's rounding in dropped directions would let them drift.
-    reduced, answer = values[:kept, None] * right[:kept], left[:, :kept].T @ goal
-    search = _Search(reduced, answer, least / units, greatest / units, tolerance * problem.noise**2)
-    scaled, settled = search.run(iterations)
-    at_bound = (scaled <= search.lower) | (scaled >= search.upper)
-    free = ~at_bound
-    covariance, determined = _spread(reduced, free, problem.noise, left[:, :kept].T @ beside)
-    found = (scaled * units)[:count]
+    reduced = values[:kept, None] * right[:kept]
+    search = _Search(
+        reduced,
+        left[:, :kept].T @ goal,
+        np.append(least, -open_ends) / scales,
+        np.append(greatest, open_ends) / scales,
+        tolerance * problem.noise**2,
+    )
+    scaled, settled = search.solve(iterations) if tolerance < _EXACT else search.run(iterations)
+    low, high = scaled <= search.lower, scaled >= search.upper
+    floor = 0.0 if tolerance < _EXACT else problem.noise * np.sqrt(tolerance)
+    response, noise = _respond(reduced, ~(low | high), problem.noise, floor)
+    found = (scaled * scales)[:count]
+    root = units[:, None] * np.concatenate([noise[:count], response[:count, count:]], axis=1)
     return BoundedSolution(
         found,
         kept,
         values,
-        (units[:, None] * covariance * units)[:count, :count],
-        determined[:count],
-        tuple(_active(problem, found, (at_bound & (scaled <= search.lower))[:count], ">="))
-        + tuple(_active(problem, found, (at_bound & (scaled > search.lower))[:count], "<=")),
+        root @ root.T,
+        units[:, None] * response[:count, :count] / units,
+        (*_active(problem, found, low[:count], ">="), *_active(problem, found, (high & ~low)[:count], "<=")),
         search.spent,
         search.gradient(scaled),
         settled,
@@ -143,6 +155,26 @@ class _Search:
             if before - cost <= self.least_gain:
                 return place, True
         return place, False
+
+    def solve(self, most: int) -> tuple[FloatArray, bool]:
+        """Gives the minimum by an active set (Stark and Parker's BVLS), and whether it is one."""
+        free = self.lower < self.upper
+        place = np.where(free, 0.0, self.lower)
+        answer = lsq_linear(
+            self.matrix[:, free],
+            self.right - self.matrix @ place,
+            bounds=(self.lower[free], self.upper[free]),
+            method="bvls",
+            tol=1e-15,
+            max_iter=most,
+        )
+        place[free] = answer.x
+        # It ends on its bounds up to rounding.
+        for bound in (self.lower, self.upper):
+            near = np.abs(place - bound) <= 1e-12 * (1.0 + np.abs(np.where(np.isfinite(bound), bound, 0.0)))
+            place = np.where(near, bound, place)
+        self.spent += int(answer.nit)
+        return place, self.gradient(place) < _STATIONARY
 
     def gradient(self, place: FloatArray) -> float:
         """Gives the projected gradient as a share of the one at the start."""
@@ -229,12 +261,18 @@ def _room(step: FloatArray, direction: FloatArray, lower: FloatArray, upper: Flo
     return float(np.min(np.where(direction == 0.0, np.inf, ratio), initial=np.inf))
 
 
-def _bounds(problem: Problem, lower: Mapping[str, float], upper: Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
+def _bounds(
+    problem: Problem, lower: Mapping[str, float] | None, upper: Mapping[str, float] | None
+) -> tuple[FloatArray, FloatArray]:
     unknowns = problem.unknowns
     least, greatest = np.full(len(unknowns), -np.inf), np.full(len(unknowns), np.inf)
-    for limits, bounds in ((least, lower), (greatest, upper)):
-        for pattern, value in bounds.items():
-            if not np.isfinite(value):
+    least[[place for place, name in enumerate(unknowns.names) if name.endswith(".m")]] = 0.0
+    for limits, bounds, word in ((least, lower, "lower"), (greatest, upper, "upper")):
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise IdentifiabilityError(f'{word} is {bounds!r}; give numbers by pattern, such as {{"*.m": 0.1}}')
+        for pattern, value in (bounds or {}).items():
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or np.isnan(value):
                 raise IdentifiabilityError(f"the bound of {pattern!r} is {value!r}; give a number", names=[pattern])
             limits[unknowns.places(pattern)] = value
     crossed = np.flatnonzero(least > greatest)
@@ -253,21 +291,16 @@ def _active(problem: Problem, unknowns: FloatArray, at_bound: BoolArray, sign: s
     return [f"{problem.unknowns.names[place]} {sign} {values[place]:.6g}" for place in np.flatnonzero(at_bound)]
 
 
-def _spread(matrix: FloatArray, free: BoolArray, noise: float, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives the covariance and the share that the data decided, with unknowns at a bound taken as known.
+def _respond(matrix: FloatArray, free: BoolArray, noise: float, floor: float) -> tuple[FloatArray, FloatArray]:
+    """Gives how the unknowns answer to true ones, (n, n), and a root of what noise does to them, (n, n_kept).
 
-    Args:
-        matrix: The problem's matrix.
-        free: Which unknowns are not at a bound.
-        noise: Of a row.
-        beside: Nuisance columns, scaled by their priors.
+    Unknowns at a bound do not answer, and neither do directions whose singular value is not above `floor`.
     """
     count = matrix.shape[1]
-    covariance, determined = np.zeros((count, count)), np.zeros(count)
     left, values, right = truncated_factors(matrix[:, free])
-    kept = values > 1e-10 * np.max(values, initial=0.0)
+    kept = values > max(floor, 1e-10 * np.max(values, initial=0.0))
     inverse = right[kept].T / values[kept]
-    root = np.concatenate([noise * inverse, inverse @ (left[:, kept].T @ beside)], axis=1)
-    covariance[np.ix_(free, free)] = root @ root.T
-    determined[free] = np.sum(np.square(right[kept]), axis=0)
-    return covariance, determined
+    response, root = np.zeros((count, count)), np.zeros((count, int(kept.sum())))
+    response[free] = inverse @ (left[:, kept].T @ matrix)
+    root[free] = noise * inverse
+    return response, root

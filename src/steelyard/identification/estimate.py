@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,10 +61,12 @@ class Estimate:
         status: "solved"; "weak": solved, but the data hardly add to the model (the notes say why); "stopped": before it
             settled; "failed".
         solution: The parameters, shape (n_links, 10); use `parameters`, which refuses those of a failed estimate.
-        covariance: Of the parameters, flat, shape (10 n_links, 10 n_links): the noise of what the data decided. What
-            they did not decide stays at the reference, and has no part in it.
+        covariance: Of the parameters' errors, flat, shape (10 n_links, 10 n_links): noise, nuisances that look like
+            parameters, and, in what the data did not decide, how far a model is usually off (`model/spread.py`).
+            Parameters that were not looked for count as exact; ones at a bound, as not decided.
+        noise_covariance: The first two of these alone: how the estimate varies from recording to recording.
         determined: How much the data rather than the reference decided each, 0 to 1, shape (n_links, 10): the share by
-            which they narrow how far a model is usually off.
+            which its expected squared error is below that of a usual model.
         base: The base parameters by least squares: what the data alone say.
         active: Bounds and constraints that bind, by name.
         nuisance: Values of the nuisance parameters, by name.
@@ -80,6 +83,7 @@ class Estimate:
     status: Status
     solution: FloatArray
     covariance: FloatArray
+    noise_covariance: FloatArray
     determined: FloatArray
     base: BaseParameters
     active: tuple[str, ...]
@@ -127,12 +131,12 @@ class Estimate:
 
     @cached_property
     def standard_errors(self) -> FloatArray:
-        """Standard error of each parameter, from the noise of what the data decided, shape (n_links, 10)."""
+        """Standard error of each parameter, all that `covariance` counts, shape (n_links, 10)."""
         variances = np.asarray(np.diagonal(self.covariance))
         return np.sqrt(np.clip(variances, 0.0, None)).reshape(-1, PARAMETER_COUNT)
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Gives ``parameters ± t · standard_errors``, shape (n_links, 10, 2); too narrow where `determined` is low."""
+        """Gives ``parameters ± t · standard_errors``, shape (n_links, 10, 2); as good as the spread it counts with."""
         width = half_width(level, self.fit.freedom) * self.standard_errors
         return np.stack([self.parameters - width, self.parameters + width], axis=2)
 
@@ -148,7 +152,11 @@ class Estimate:
 
         return {
             "steelyard": __version__,
-            "model": {"name": self.model.name, "sha256": self.model.description.file.sha256},
+            "model": {
+                "name": self.model.name,
+                "sha256": self.model.description.file.sha256,
+                "parameters_sha256": hashlib.sha256(self.model.parameters.tobytes()).hexdigest(),
+            },
             "recordings": [origin._asdict() for origin in self.origins],
             "options": dict(self.options),
         }

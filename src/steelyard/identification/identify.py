@@ -18,13 +18,13 @@ from steelyard.identification.truncated import solve_truncated
 from steelyard.model.names import did_you_mean
 from steelyard.regression import Evidence
 from steelyard.regression.blas import one_blas_thread
-from steelyard.regression.decomposition import singular_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from steelyard.identification.base_parameters import BaseParameters
     from steelyard.identification.estimate import Status
+    from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
@@ -44,7 +44,8 @@ class Solution:
 
     Attributes:
         unknowns: ``z``, shape (n_unknowns,).
-        covariance: Of ``z``, shape (n_unknowns, n_unknowns).
+        covariance: Of ``z``, from noise and from nuisances that look like parameters, shape (n_unknowns, n_unknowns).
+        response: How ``z`` answers to the true one on average, shape (n_unknowns, n_unknowns).
         status: How it went.
         active: Bounds that bind.
         remarks: Notes of the method's own.
@@ -52,6 +53,7 @@ class Solution:
 
     unknowns: FloatArray
     covariance: FloatArray
+    response: FloatArray
     status: Status
     active: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -94,10 +96,8 @@ def identify(
         problem = build_problem(evidence, unknowns)
         base = find_base_parameters(problem)
         solution = _SOLVERS[method](problem, base, **options)
-        # A mirror image is known as well as what it is the image of.
-        shares = np.where(unknowns.transform != 0.0, _determined(problem), 0.0)
-        determined = np.max(shares, axis=1, initial=0.0)
         found = unknowns.expand(solution.unknowns)
+        covariance, determined = _uncertainty(unknowns, solution)
         fit = Fit(
             problem.cost(found),
             problem.cost(model.parameters),
@@ -114,7 +114,8 @@ def identify(
         method=method,
         status=solution.status,
         solution=found,
-        covariance=unknowns.transform @ solution.covariance @ unknowns.transform.T,
+        covariance=covariance,
+        noise_covariance=unknowns.transform @ solution.covariance @ unknowns.transform.T,
         determined=determined.reshape(found.shape),
         base=base,
         active=solution.active,
@@ -143,6 +144,14 @@ def _check(model: Model, evidence: Evidence, method: str, constraints: Sequence[
             )
     if len(constraints):
         raise IdentifiabilityError(f"the method {method!r} takes no constraints; leave them out")
+    sensors = {sensor.name for sensor in model.setup.wrench_sensors}
+    missing = sorted({name.rpartition(".")[0] for name in evidence.key.measured} - sensors)
+    if missing:
+        raise EvidenceError(
+            f"the evidence has the wrench sensor {missing[0]!r}, which the setup of {model.name} does not; identify "
+            "with the model that gathered it",
+            names=missing,
+        )
     if evidence.key.links != model.links or evidence.key.tree != model.tree.sha256:
         raise EvidenceError(
             f"the evidence is not about {model.name}: its links or joints differ; gather it with this model"
@@ -152,13 +161,13 @@ def _check(model: Model, evidence: Evidence, method: str, constraints: Sequence[
 def _truncated(problem: Problem, base: BaseParameters, **options: Any) -> Solution:
     found = solve_truncated(problem, **options)
     rank = base.rank + len(base.dropped)
-    remark = (
-        f"{found.kept} of {rank} combinations of parameters were taken from the data; the others stay at the start."
-    )
-    return Solution(found.unknowns, found.covariance, "solved", remarks=(remark,))
+    beside = sum(np.isfinite(prior) for prior in problem.evidence.key.priors)
+    words = f"{rank} combinations of parameters" + (f" and {beside} nuisances" if beside else "")
+    remark = f"{found.kept} of {words} were taken from the data; the others stay at the start."
+    return Solution(found.unknowns, found.covariance, found.response, "solved", remarks=(remark,))
 
 
-def _bounded(problem: Problem, base: BaseParameters, **options: Any) -> Solution:
+def _bounded(problem: Problem, _base: BaseParameters, **options: Any) -> Solution:
     found = solve_bounded(problem, **options)
     remarks = []
     if not found.converged:
@@ -166,33 +175,38 @@ def _bounded(problem: Problem, base: BaseParameters, **options: Any) -> Solution
             f"The search stopped after {found.iterations} steps with {found.gradient:.1e} of its first gradient left; "
             "raise iterations, or lower c_max."
         )
-    return Solution(
-        found.unknowns, found.covariance, "solved" if found.converged else "stopped", found.active, tuple(remarks)
-    )
+    status: Status = "solved" if found.converged else "stopped"
+    return Solution(found.unknowns, found.covariance, found.response, status, found.active, tuple(remarks))
 
 
 def _base(problem: Problem, base: BaseParameters) -> Solution:
     # The smallest change, by how far a model is usually off, that gives the base parameters their values.
-    spread = base.groupings @ problem.unknowns.spread
-    inverse = problem.unknowns.spread @ np.linalg.pinv(spread, rcond=1e-12)
+    unknowns = problem.unknowns
+    inverse = unknowns.spread @ np.linalg.pinv(base.groupings @ unknowns.spread, rcond=1e-12)
+    change = inverse @ (base.values - base.groupings @ unknowns.start[unknowns.chosen])
     remark = (
         "Only the base parameters were found; the parameters of each link are the reference's, changed as little as "
         "gives the base parameters their values. Do not read them one by one."
     )
-    return Solution(
-        inverse @ (base.values - base.reference), inverse @ base.covariance @ inverse.T, "solved", remarks=(remark,)
-    )
+    response = inverse @ base.groupings
+    return Solution(change, inverse @ base.covariance @ inverse.T, response, "solved", remarks=(remark,))
 
 
 _SOLVERS: dict[str, Solver] = {"truncated": _truncated, "bounded": _bounded, "base": _base}
 
 
-def _determined(problem: Problem) -> FloatArray:
-    """Gives the share by which the data narrow how far each unknown is usually off, shape (n_unknowns,)."""
-    spread = problem.unknowns.spread
-    _, values, right = singular_vectors(problem.matrix @ spread)
-    noise = max(problem.noise, 1e-300)
-    known = np.square(values) / (np.square(values) + noise**2)
-    before = np.sum(np.square(spread), axis=1)
-    gained = np.sum(np.square(spread @ right.T) * known, axis=1)
-    return np.asarray(np.clip(gained / before, 0.0, 1.0))
+def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray, FloatArray]:
+    """Gives the covariance of all parameters' errors, and the share by which each is smaller than the reference's.
+
+    What the data did not decide is off by as much as a model usually is: ``(1 − response) spread``. From zero, it is
+    also off by what the reference has there.
+    """
+    lost = unknowns.spread - solution.response @ unknowns.spread
+    away = (unknowns.reference - unknowns.start)[unknowns.chosen]
+    if np.any(away):
+        lost = np.concatenate([lost, (away - solution.response @ away)[:, None]], axis=1)
+    total = unknowns.transform @ (solution.covariance + lost @ lost.T) @ unknowns.transform.T
+    before = np.sum(np.square(unknowns.transform @ unknowns.spread), axis=1)
+    errors = np.asarray(np.diagonal(total))
+    shares = np.divide(errors, before, out=np.ones_like(before), where=before > 0.0)
+    return total, np.clip(1.0 - shares, 0.0, 1.0)

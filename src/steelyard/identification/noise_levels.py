@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.motion import Motion
 from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.gathering import sensing_of
 from steelyard.regression.independence import independent_columns
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.model import Model
-    from steelyard.motion import Motion
     from steelyard.regression.sensing import RowPlan, Sensing
 
 SETTLED = 0.02
@@ -33,6 +33,9 @@ SETTLED = 0.02
 
 _MOST_ROUNDS = 30
 _MOST_ROWS = 24_000
+_FLOOR = 1e-4
+"""Least level, as a share of the default: sensors without any noise exist in tests only."""
+
 _ALIKE = 0.98
 """Cosine between two groups' information above which they are not told apart."""
 
@@ -114,6 +117,8 @@ def estimate_noise(
     Raises:
         IdentifiabilityError: The motion is too short to tell noise from parameters.
     """
+    if not isinstance(motion, Motion):
+        raise IdentifiabilityError(f"a Motion is needed, not {type(motion).__name__}; make one with reconstruct_motion")
     motion.check(model)
     sensing = sensing_of(model, motion, torques, withhold, unknown_wrenches)
     extra = plan_nuisance(model, sensing, nuisance, priors)
@@ -129,13 +134,15 @@ def estimate_noise(
 
 
 def _settle(rows: _Rows, groups: Sequence[_Group], model: Model, sensing: Sensing) -> NoiseLevels:
-    levels = np.array([group.usual for group in groups])
+    usual = np.array([group.usual for group in groups])
+    levels = usual.copy()
     change, information, rounds = np.inf, np.eye(len(groups)), 0
     while change > SETTLED and rounds < _MOST_ROUNDS:
         rounds += 1
         factors, information = _score(rows, groups, levels)
-        levels = levels * np.sqrt(factors)
-        change = float(np.max(np.abs(np.sqrt(factors) - 1.0)))
+        levels = np.maximum(levels * np.sqrt(factors), _FLOOR * usual)
+        moved = np.where(levels > _FLOOR * usual, np.abs(np.sqrt(factors) - 1.0), 0.0)
+        change = float(np.max(moved))
     # The information on λ is half of it; a level goes with the root of λ.
     errors = 0.5 * np.sqrt(2.0 * np.diagonal(np.linalg.pinv(information))) * levels
     spread = np.empty(sum(len(group.channels) for group in groups))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +15,6 @@ from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.model.spread import model_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from steelyard.model import Model
 
 MASS_AND_MOMENTS = ("m", "mx", "my", "mz")
@@ -35,6 +34,7 @@ class ParameterSet:
         spread: A root of how far a model is usually off, in ``z``: ``z = spread y`` with ``y`` of unit size; shape
             (n_unknowns, n_unknowns).
         label: "all", "L", "LS", or the patterns.
+        tied: Names of parameters that are images of others.
     """
 
     names: tuple[str, ...]
@@ -44,6 +44,7 @@ class ParameterSet:
     transform: FloatArray
     spread: FloatArray
     label: str
+    tied: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -59,6 +60,10 @@ class ParameterSet:
             IdentifiabilityError: It names none.
         """
         matched = set(_match(pattern, self.names))
+        if not matched and _match(pattern, self.tied):
+            raise IdentifiabilityError(
+                f"{pattern!r} is tied to its mirror image; name the left link's parameter instead", names=[pattern]
+            )
         if not matched:
             raise IdentifiabilityError(
                 f"no unknown is called {pattern!r}{did_you_mean(pattern, self.names)}", names=[pattern]
@@ -76,7 +81,7 @@ def choose_parameters(
         chosen: None or "all" for all ten parameters of each link; "L" for masses and first moments, "LS" for the same
             with mirror pairs tied [yamane2011]; or patterns of parameters (``"*.m"``) or of links (``"left_*"``).
         mirror: Whether the links of a mirror pair are exact images of each other. The right one's parameters are then
-            the left one's, seen in the right one's frame, and the reference is the mean of both.
+            the left one's, seen in the right one's frame, and the reference is the mean of both, for every pair.
         from_zero: Whether ``z = 0`` means no mass at all, [jovic2016] (5)-(6), rather than the reference. Parameters
             that are not looked for keep the reference's values.
 
@@ -85,11 +90,12 @@ def choose_parameters(
         ModelError: Mirror pairs are asked for, and the setup does not name them.
     """
     names = model.parameter_names
+    wanted = _wanted(names, chosen)
     label = "all" if chosen is None else chosen if isinstance(chosen, str) else " ".join(chosen)
     tied = mirror or label == "LS"
-    wanted = _wanted(names, chosen)
     start = model.parameters.reshape(-1).copy()
     spread = model_spread(model)
+    images: list[str] = []
     transform = np.eye(len(names))
     if tied:
         for pair in find_pairs(model):
@@ -99,6 +105,7 @@ def choose_parameters(
             start[right] = pair.matrix @ start[left]
             transform[right, left] = pair.matrix
             either = wanted[left] | wanted[right]
+            images += [name for name, chosen_too in zip(names[right], either, strict=True) if chosen_too]
             wanted[left], wanted[right] = either, False
     columns = np.flatnonzero(wanted)
     transform = np.ascontiguousarray(transform[:, columns])
@@ -113,6 +120,7 @@ def choose_parameters(
         transform=transform,
         spread=_root(covariance),
         label=label,
+        tied=tuple(images),
     )
 
 
@@ -120,13 +128,20 @@ def _block(link: int) -> slice:
     return slice(PARAMETER_COUNT * link, PARAMETER_COUNT * (link + 1))
 
 
-def _wanted(names: Sequence[str], chosen: str | Sequence[str] | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _wanted(names: Sequence[str], chosen: Any) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    patterns = [chosen] if isinstance(chosen, str) else chosen
+    if chosen is not None and not (
+        isinstance(patterns, Sequence) and len(patterns) and all(isinstance(each, str) for each in patterns)
+    ):
+        raise IdentifiabilityError(
+            f'parameters is {chosen!r}; write "all", "L", "LS", or patterns of parameters such as ["*.m"]'
+        )
     if chosen is None or chosen == "all":
         return np.ones(len(names), dtype=np.bool_)
     if chosen in ("L", "LS"):
         return np.array([name.rpartition(".")[2] in MASS_AND_MOMENTS for name in names], dtype=np.bool_)
     wanted: set[str] = set()
-    for pattern in [chosen] if isinstance(chosen, str) else chosen:
+    for pattern in patterns:
         matched = _match(pattern, names)
         if not matched:
             links = list(dict.fromkeys(name.rpartition(".")[0] for name in names))

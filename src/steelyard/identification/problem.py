@@ -96,6 +96,18 @@ class Problem:
         residual = self.system @ np.append(np.ravel(parameters), -1.0)
         return float(residual @ residual)
 
+    @cached_property
+    def whole_lengths(self) -> FloatArray:
+        """Length of each unknown's column before nuisances took their part, shape (n_unknowns,)."""
+        full = self.evidence.full_factor[:, : self.evidence.parameter_count]
+        return np.asarray(np.linalg.norm(full @ self.unknowns.transform, axis=0))
+
+    @property
+    def touched(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which unknowns the data touch: more than rounding is left of their columns, shape (n_unknowns,)."""
+        largest = np.max(self.whole_lengths, initial=0.0)
+        return np.asarray((self.lengths > 1e-9 * self.whole_lengths) & (self.lengths > 1e-12 * largest))
+
     def nuisance(self, parameters: FloatArray) -> dict[str, float]:
         """Gives the best nuisance values, by name, at some parameters."""
         key, full = self.evidence.key, self.evidence.full_factor
@@ -103,7 +115,7 @@ class Problem:
             return {}
         count = self.evidence.parameter_count
         left = full[:, -1] - full[:, :count] @ np.ravel(parameters)
-        weights = np.sqrt(self.variance) / np.array(key.priors)
+        weights = self.noise / np.array(key.priors)
         stacked = np.concatenate([full[:, count:-1], np.diag(weights)])
         values = np.linalg.lstsq(stacked, np.concatenate([left, np.zeros(len(weights))]), rcond=1e-12)[0]
         return dict(zip(key.nuisance, values.tolist(), strict=True))
@@ -116,12 +128,18 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
         IdentifiabilityError: There are fewer independent equations than unknowns that they can tell apart.
     """
     priors = np.array(evidence.key.priors, dtype=np.float64)
+    if not np.any(evidence.full_factor[:, -1]):
+        raise IdentifiabilityError(
+            "every measured force is zero: the sensors say nothing; check that they are connected"
+        )
     inflation = _inflation(evidence)
     equations = evidence.row_count / inflation
-    variance, freedom = 0.0, np.inf
+    # Whitened rows have about unit variance; of plain sums nothing is known yet.
+    variance, freedom = (1.0 if evidence.key.weights else 0.0), np.inf
     for _ in range(_MOST_ROUNDS):
         before = variance
-        system, taken = _eliminate(evidence, np.sqrt(variance) / priors)
+        known = evidence.variance is not None
+        system, taken = _eliminate(evidence, np.sqrt(variance * (1.0 if known else inflation)) / priors)
         problem = Problem(evidence, unknowns, system, 0, variance, freedom)
         rank, residual = _fit(problem)
         rank += taken
@@ -162,8 +180,7 @@ def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int]
 
 def _fit(problem: Problem) -> tuple[int, float]:
     """Gives the rank of the unknowns' columns, and the cost that is left at their best values."""
-    lengths = problem.lengths
-    used = lengths > 1e-12 * np.max(lengths, initial=0.0)
+    lengths, used = problem.lengths, problem.touched
     if not np.any(used):
         return 0, float(problem.right @ problem.right)
     basis, values, _ = singular_vectors(problem.matrix[:, used] / lengths[used])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.base_parameters import BaseParameters
-from steelyard.identification.estimate import Estimate, Fit
+from steelyard.identification.estimate import Estimate, Fit, Status
 from steelyard.model.loading import build_model, describe_document
 from steelyard.model.setup import parse_setup
 from steelyard.model.setup_tables import setup_tables
@@ -20,6 +20,7 @@ from steelyard.regression import EvidenceKey, Origin
 
 if TYPE_CHECKING:
     from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
 
 FORMAT = 1
 """Number of the layout; files of a later one are refused."""
@@ -38,6 +39,7 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
         "parameters": estimate.solution.tolist(),
         "reference": estimate.reference.tolist(),
         "covariance": estimate.covariance.tolist(),
+        "noise_covariance": estimate.noise_covariance.tolist(),
         "determined": estimate.determined.tolist(),
         "base": {
             "names": list(base.names),
@@ -66,7 +68,10 @@ def save_estimate(estimate: Estimate, path: str | Path) -> None:
     Raises:
         IdentifiabilityError: The file cannot be written.
     """
-    text = json.dumps(estimate_to_dict(estimate), allow_nan=False)
+    try:
+        text = json.dumps(estimate_to_dict(estimate), allow_nan=False)
+    except ValueError as error:
+        raise IdentifiabilityError(f"{path}: an estimate with numbers that are not finite is not written") from error
     target = Path(path)
     partial = target.with_name(f".{target.name}.part")
     try:
@@ -89,7 +94,7 @@ def load_estimate(path: str | Path) -> Estimate:
         raise IdentifiabilityError(f"{path}: there is no such file; check the path") from error
     except OSError as error:
         raise IdentifiabilityError(f"{path}: the estimate cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise IdentifiabilityError(f"{path} is not an estimate: it is no JSON text") from error
     if not isinstance(stored, dict) or "format" not in stored:
         raise IdentifiabilityError(f"{path} is not an estimate; write one with Estimate.save")
@@ -107,19 +112,26 @@ def load_estimate(path: str | Path) -> Estimate:
 
 def _estimate_of(stored: dict[str, Any]) -> Estimate:
     model = _model_of(stored["model"]).with_parameters(stored["reference"])
+    if list(model.links) != stored["links"]:
+        raise ValueError("its links are not those of the model in it")
+    if stored["status"] not in get_args(Status):
+        raise ValueError(f"there is no status {stored['status']!r}")
     count = 10 * len(model.links)
     base = stored["base"]
-    arrays = {name: np.array(base[name], dtype=np.float64) for name in _BASE_ARRAYS}
+    rank, unknowns = len(base["names"]), len(base["unknowns"])
+    shapes = {"groupings": (rank, unknowns), "covariance": (rank, rank), "triangle": (rank, rank)}
+    arrays = {name: _array(base, name, shapes.get(name, (rank,))) for name in _BASE_ARRAYS}
     fields: dict[str, Any] = {name: _tuple(value) for name, value in stored["key"].items()}
     fields["priors"] = tuple(np.inf if prior is None else float(prior) for prior in stored["key"]["priors"])
-    fit: dict[str, Any] = {name: np.inf if value is None else value for name, value in stored["fit"].items()}
+    fit: dict[str, Any] = {name: np.inf if value is None else value + 0 for name, value in stored["fit"].items()}
     return Estimate(
         model=model,
         method=str(stored["method"]),
         status=stored["status"],
-        solution=np.array(stored["parameters"], dtype=np.float64).reshape(-1, 10),
-        covariance=np.array(stored["covariance"], dtype=np.float64).reshape(count, count),
-        determined=np.array(stored["determined"], dtype=np.float64).reshape(-1, 10),
+        solution=_array(stored, "parameters", (len(model.links), 10)),
+        covariance=_array(stored, "covariance", (count, count)),
+        noise_covariance=_array(stored, "noise_covariance", (count, count)),
+        determined=_array(stored, "determined", (len(model.links), 10)),
         base=BaseParameters(
             names=tuple(base["names"]),
             unknowns=tuple(base["unknowns"]),
@@ -154,11 +166,22 @@ def _model_to_dict(model: Model) -> dict[str, Any]:
 
 
 def _model_of(stored: dict[str, Any]) -> Model:
-    description = describe_document(parse_xml(Path(stored["file"]), stored["text"].encode("utf-8")))
+    document = parse_xml(Path(stored["file"]), stored["text"].encode("utf-8"))
+    # The text was stored with its includes in place; one that is there now would read a file that nobody vouches for.
+    if any(element.tag == "include" for element in document.root.walk()) or document.sha256 != stored["sha256"]:
+        raise ValueError("the text of its model was changed")
+    description = describe_document(document)
     path = stored["setup_file"]
     setup = parse_setup(stored["setup"], None if path is None else Path(path))
     locks = {joint: np.array(place, dtype=np.float64) for joint, place in stored["locks"].items()}
     return build_model(description, setup, base=stored["base"], locks=locks)
+
+
+def _array(stored: dict[str, Any], name: str, shape: tuple[int, ...]) -> FloatArray:
+    array = np.array(stored[name], dtype=np.float64)
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be {shape} finite numbers")
+    return array
 
 
 def _plain(value: Any) -> Any:

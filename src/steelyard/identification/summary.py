@@ -51,7 +51,7 @@ def _header(estimate: Estimate) -> list[str]:
         ("Cost of the reference", f"{fit.reference_cost:.4g}"),
         ("Cost, mass corrected", f"{fit.corrected_cost:.4g}"),
     ]
-    return [f"{a + ':':<12} {b:<38} {c + ':':<24} {d}" for (a, b), (c, d) in zip(left, right, strict=True)]
+    return [f"{a + ':':<12} {_cut(b, 38):<38} {c + ':':<24} {d}" for (a, b), (c, d) in zip(left, right, strict=True)]
 
 
 def _tied(estimate: Estimate) -> bool:
@@ -87,7 +87,8 @@ def _moved(found: np.ndarray, reference: np.ndarray) -> float:
 def _base(estimate: Estimate) -> list[str]:
     base = estimate.base
     weight = base.effects * np.abs(base.values)
-    order = np.argsort(-weight)[:_MOST_BASE]
+    # By what the model expects of them: a wild value does not push itself to the front.
+    order = np.argsort(-base.effects * np.abs(base.reference))[:_MOST_BASE]
     intervals = base.intervals()
     heading = (
         f"{'base parameter':<{_NAME}} {'value':>10} {'std err':>9} {'RSD %':>7} {'[0.025':>10} {'0.975]':>10} "
@@ -101,8 +102,10 @@ def _base(estimate: Estimate) -> list[str]:
     ]
     unit = "times the stated noise" if estimate.key.weights else "N and N m"
     remark = (
-        f"The {len(order)} of {base.rank} with the greatest effect (rms of what it does to a row, {unit}). A name "
-        "stands for a combination; see base.describe."
+        f"The {len(order)} of {base.rank} with the greatest effect (rms of what it does to a row, {unit}) by the "
+        f"model; {int(base.essential.sum())} are needed to explain the data (F-test). A name stands for a combination; "
+        "see base.describe. Standard errors of links count how far a model is usually off where the data did not "
+        "decide."
     )
     return [heading, *lines, *textwrap.wrap(remark, _WIDTH)]
 
@@ -111,8 +114,8 @@ def _percent(value: float) -> str:
     return f"{value:>7.1f}" if value < 1000.0 else f"{'>999':>7}"
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+def _cut(name: str, width: int = _NAME) -> str:
+    return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def _rule(title: str, mark: str) -> str:

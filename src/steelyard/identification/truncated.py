@@ -31,7 +31,7 @@ class TruncatedSolution:
         threshold: Those at or below it were dropped.
         covariance: Of ``z``, from the noise of what was kept and from nuisances that look like parameters; what was
             dropped stays at the start and has none; shape (n_unknowns, n_unknowns).
-        determined: Of each unknown, the share that the data decided, 0 to 1, shape (n_unknowns,).
+        response: How ``z`` answers to the true one on average, shape (n_unknowns, n_unknowns): one where all is kept.
     """
 
     unknowns: FloatArray
@@ -39,7 +39,7 @@ class TruncatedSolution:
     values: FloatArray
     threshold: float
     covariance: FloatArray
-    determined: FloatArray
+    response: FloatArray
 
 
 def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scale = "spread") -> TruncatedSolution:
@@ -64,14 +64,13 @@ def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scal
         raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
     if c_max is None and scale == "none":
         raise IdentifiabilityError("without a scale, nothing says which singular values count; give c_max, such as 100")
-    if c_max is not None and not c_max > 1.0:
-        raise IdentifiabilityError(f"c_max is {c_max!r}; it must be greater than one")
+    check_condition(c_max)
     count = len(problem.unknowns)
-    matrix, answer, units, beside = problem.matrix, problem.right, np.eye(count), np.zeros((len(problem.matrix), 0))
+    columns, answer, units, beside = problem.matrix, problem.right, np.eye(count), np.zeros((len(problem.matrix), 0))
     if scale == "spread":
         units = problem.unknowns.spread
-        matrix, answer, beside = problem.beside
-        matrix = np.concatenate([matrix @ units, beside], axis=1)
+        columns, answer, beside = problem.beside
+    matrix = np.concatenate([columns @ units, beside], axis=1)
     left, values, right = truncated_factors(matrix)
     largest = float(values[0]) if len(values) else 0.0
     threshold = problem.noise if c_max is None else largest / c_max
@@ -79,10 +78,16 @@ def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scal
     kept = int(np.count_nonzero(values > max(threshold, 1e-10 * largest)))
     inverse = right[:kept].T / values[:kept]
     answering = units @ inverse[:count] @ left[:, :kept].T
-    determined = np.sum(np.square(right[:kept, :count]), axis=0)
     # A nuisance that the data do not tell from the parameters shifts them by as much as its prior allows.
     root = np.concatenate([problem.noise * (units @ inverse[:count]), answering @ beside], axis=1)
-    return TruncatedSolution(answering @ answer, kept, values, threshold, root @ root.T, determined)
+    return TruncatedSolution(answering @ answer, kept, values, threshold, root @ root.T, answering @ columns)
+
+
+def check_condition(c_max: float | None) -> None:
+    """Refuses a greatest condition number that is none."""
+    number = isinstance(c_max, int | float | np.number) and not isinstance(c_max, bool)
+    if c_max is not None and not (number and c_max > 1.0):
+        raise IdentifiabilityError(f"c_max is {c_max!r}; it must be a number greater than one")
 
 
 def truncated_factors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

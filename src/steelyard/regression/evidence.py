@@ -14,7 +14,7 @@ import numpy as np
 from steelyard.exceptions import EvidenceError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
 from steelyard.regression.factor import Factor
-from steelyard.regression.origins import Origin, merge_origins
+from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,8 +105,13 @@ class Evidence:
                     "there; gather both alike",
                     names=[aspect],
                 )
-        if self.variance != other.variance:
+        if (self.variance is None) != (other.variance is None):
             raise EvidenceError("evidence with a known variance and evidence without one do not add; gather both alike")
+        shared = shared_seconds(self.origins, other.origins)
+        if shared > 0.0:
+            raise EvidenceError(
+                f"both hold the same {shared:.2f} s of a recording, which would count twice; add each recording once"
+            )
         theirs = other.factor
         if not np.array_equal(self.independent, other.independent):
             # Another machine may have kept other columns of the same system: take those that were kept here.
@@ -118,6 +123,7 @@ class Evidence:
         return replace(
             self,
             factor=np.ascontiguousarray(total.matrix),
+            variance=self._pooled_variance(other),
             sample_count=self.sample_count + other.sample_count,
             effective_count=self.effective_count + other.effective_count,
             row_count=self.row_count + other.row_count,
@@ -131,6 +137,12 @@ class Evidence:
             },
             origins=merge_origins([*self.origins, *other.origins]),
         )
+
+    def _pooled_variance(self, other: Evidence) -> float | None:
+        if self.variance is None or other.variance is None:
+            return None
+        rows = self.row_count + other.row_count
+        return (self.row_count * self.variance + other.row_count * other.variance) / max(1, rows)
 
     @property
     def loads(self) -> dict[str, tuple[float, float]]:
@@ -278,7 +290,11 @@ def load_evidence(path: str | Path) -> Evidence:
         )
     except FileNotFoundError as error:
         raise EvidenceError(f"{path}: there is no such file; check the path") from error
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except KeyError as error:
+        raise EvidenceError(
+            f"{path} is not a file of evidence, or of another version (it lacks {error}); gather it again"
+        ) from error
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise EvidenceError(f"{path} is not a file of evidence ({error}); gather it again") from error
 
 

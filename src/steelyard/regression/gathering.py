@@ -110,7 +110,10 @@ def gather_evidence(
     )
     factor.setflags(write=False)
     channels = [*key.measured, *(joint for joint in key.torques for _ in range(model.joint(joint).velocity_size))]
-    sums = {name: (float(one), float(two)) for name, one, two in zip(channels, *tally.totals, strict=True)}
+    sums: dict[str, tuple[float, float]] = {}
+    for name, one, two in zip(channels, *tally.totals, strict=True):
+        before = sums.get(name, (0.0, 0.0))
+        sums[name] = (before[0] + float(one), before[1] + float(two))
     return Evidence(
         key,
         factor,
@@ -118,7 +121,7 @@ def gather_evidence(
         dependence,
         int(tally.counts[0]),
         float(tally.counts[1]),
-        int(tally.counts[2]),
+        round(tally.counts[2]),
         sums,
         dict(zip(hinges, [(float(low), float(high)) for low, high in tally.travel.T], strict=True)),
         merge_origins(tally.origins),
@@ -286,7 +289,8 @@ def _run(
         if weights is not None:
             rows *= np.repeat(np.sqrt(weights), len(rows) // len(piece))[:, None]
         triangles[worker].add(rows)
-        counts[worker] += (len(piece), piece.effective_count, kept)
+        used, share = _worth(weights, len(piece))
+        counts[worker] += (used, share * piece.effective_count, share * kept)
         positions = piece.q[:, hinges]
         travel[worker, 0] = np.minimum(travel[worker, 0], positions.min(axis=0))
         travel[worker, 1] = np.maximum(travel[worker, 1], positions.max(axis=0))
@@ -313,6 +317,15 @@ def _run(
         triangles[0].add(np.array(other.matrix))
     extremes = np.stack([travel[:, 0].min(axis=0), travel[:, 1].max(axis=0)])
     return _Tally(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), extremes, origins)
+
+
+def _worth(weights: FloatArray | None, count: int) -> tuple[int, float]:
+    """Gives how many samples have any weight, and the share of all samples that the weighed ones are worth."""
+    if weights is None:
+        return count, 1.0
+    squares = float(np.sum(np.square(weights)))
+    worth = float(np.sum(weights)) ** 2 / squares if squares > 0.0 else 0.0
+    return int(np.count_nonzero(weights)), worth / count
 
 
 def _sample_weights(motion: Any, first: Motion, weights: Any) -> FloatArray | None:
