@@ -18,7 +18,19 @@ from steelyard.exceptions import (
     StanceError,
     SteelyardError,
 )
-from steelyard.identification import BaseParameters, Estimate, NoiseLevels, estimate_noise, identify, load_estimate
+from steelyard.identification import (
+    BaseParameters,
+    Estimate,
+    HuberWeights,
+    NoiseLevels,
+    estimate_noise,
+    gather_correlated,
+    gather_robust,
+    gather_with_instruments,
+    huber_weights,
+    identify,
+    load_estimate,
+)
 from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
 from steelyard.model import (
     Model,
@@ -54,6 +66,7 @@ __all__ = [
     "Estimate",
     "Evidence",
     "EvidenceError",
+    "HuberWeights",
     "IdentifiabilityError",
     "Inspection",
     "LaboratoryError",
@@ -75,7 +88,11 @@ __all__ = [
     "check_model",
     "estimate_delays",
     "estimate_noise",
+    "gather_correlated",
     "gather_evidence",
+    "gather_robust",
+    "gather_with_instruments",
+    "huber_weights",
     "identify",
     "inspect_recording",
     "is_possible",

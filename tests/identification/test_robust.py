@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard import IdentifiabilityError, gather_evidence
+from steelyard import IdentifiabilityError, gather_evidence, identify
 from steelyard.exceptions import EvidenceError
 from steelyard.identification.robust import gather_robust, huber_weights
 from steelyard.identification.second_pass import least_squares
@@ -96,3 +96,14 @@ def test_what_makes_no_sense_is_refused():
         huber_weights(reference("g1"), motion.between(0, 36))
     with pytest.raises(EvidenceError, match=r"single Motion"):
         huber_weights(reference("g1"), [motion])
+
+
+def test_samples_that_say_nothing_new_do_not_narrow_robust_intervals():
+    model = reference("g1")
+    motion = with_noise(rich_motion("g1"), 1)
+    once = identify(model, gather_robust(model, motion), method="base").base
+    rows = np.repeat(np.arange(len(motion)), 5)
+    often = replace(motion._at(rows, 5.0 * motion.sample_rate), bandwidth=0.5 * motion.sample_rate)
+    again = identify(model, gather_robust(model, replace(often, time=np.arange(len(rows)) * 2e-3)), method="base").base
+    ratio = np.median(again.standard_errors / once.standard_errors)
+    assert 0.85 < ratio < 1.1

@@ -140,6 +140,8 @@ def gather_robust(model: Model, motion: Motion, **options: Any) -> Evidence:
         freedom = max(1.0, total - (last.system.width - 1))
         mean = float(said @ found.weights) / total
         variance = mean * float(np.sum(np.square(counted))) / freedom / slope**2
+        # A known variance is taken as that of independent samples.
+        variance *= len(motion) / motion.effective_count
     return replace(last.evidence, variance=variance)
 
 
