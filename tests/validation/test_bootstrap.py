@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from steelyard.validation.bootstrap import FEWEST_BLOCKS, block_length, draw_blocks
+from steelyard.validation import bootstrap
+from steelyard.validation.bootstrap import TOO_FEW_BLOCKS, block_length, draw_blocks
 
 
 def remembering(generator, count, memory, width=1):
@@ -14,7 +15,8 @@ def remembering(generator, count, memory, width=1):
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.6, 0.9])
-def test_intervals_hold_the_true_ratio(memory):
+def test_intervals_hold_the_true_ratio(monkeypatch, memory):
+    monkeypatch.setattr(bootstrap, "REPEATS", 1000)
     held, apart = 0, 0
     for seed in range(200):
         generator = np.random.default_rng([seed, 1])
@@ -60,7 +62,7 @@ def test_the_sums_are_those_of_all_stretches():
 
 
 def test_too_few_blocks_decide_nothing():
-    squares = np.ones((FEWEST_BLOCKS - 1, 2)) * [1.0, 9.0]
+    squares = np.ones((TOO_FEW_BLOCKS, 2)) * [1.0, 9.0]
     gain = draw_blocks([squares], [(0, 1)], seed=0).gain([0], [1], 0.95)
     assert gain.verdict == "undecided"
     assert np.isnan(gain.low)
@@ -72,3 +74,83 @@ def test_a_perfect_rival_leaves_it_undecided():
     gain = draw_blocks([squares], [(0, 1)], seed=0).gain([0], [1], 0.95)
     assert np.isnan(gain.ratio)
     assert gain.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("count", "memory", "stretch", "gap"),
+    [
+        (400, 20.0, 20, 0),
+        (400, 20.0, 8, 0),
+        (400, 20.0, 20, 10),
+        (400, 20.0, 20, 1000),
+        (400, 5.0, 8, 0),
+        (200, 10.0, 6, 3),
+        (60, 60.0, 60, 0),
+        (100, 100.0, 100, 0),
+        (60, 1000.0, 60, 0),
+    ],
+)
+def test_chance_is_rarely_called_real_over_gaps_and_with_a_long_memory(monkeypatch, count, memory, stretch, gap):
+    monkeypatch.setattr(bootstrap, "REPEATS", 400)
+    called = 0
+    for seed in range(150):
+        pieces = -(-count // stretch)
+        generator = np.random.default_rng([seed, 5])
+        whole = remembering(generator, pieces * (stretch + gap) + 3000, np.exp(-1.0 / memory), 2)
+        starts = 3000 + (stretch + gap) * np.arange(pieces)
+        stretches = [whole[start : start + stretch] ** 2 for start in starts]
+        draws = draw_blocks(stretches, [(0, 1)], seed=seed, gaps=[float(gap)] * pieces)
+        called += draws.gain([0], [1], 0.95).verdict != "undecided"
+    # Five in a hundred are claimed; three standard deviations of 150 trials are five more.
+    assert called / 150 <= 0.11
+
+
+def test_a_memory_over_gaps_is_as_long_as_without_them():
+    series = remembering(np.random.default_rng(6), 3000, 0.95)
+    whole = block_length(series)
+    assert block_length([series[start : start + 10] for start in range(0, 3000, 10)]) == whole
+    kept = [series[start : start + 10] for start in range(0, 3000, 14)]
+    assert 0.6 < block_length(kept, [4.0] * len(kept)) / whole < 1.6
+
+
+def test_a_memory_as_long_as_the_series_leaves_too_few_blocks():
+    for count in (30, 60, 400):
+        few = 0
+        for seed in range(50):
+            errors = np.cumsum(np.random.default_rng([count, seed, 7]).normal(size=(count, 2)), axis=0)
+            few += draw_blocks([errors**2], [(0, 1)], seed=0).blocks <= TOO_FEW_BLOCKS
+        assert few >= 40
+
+
+def test_stretches_far_apart_are_drawn_whole_and_each_sample_as_often_as_any_other():
+    # Errors that never change within a stretch, and stretches of several lengths.
+    lengths = [5, 40, 12, 30, 8, 25, 50, 10] * 4
+    levels = np.random.default_rng(8).uniform(1.0, 2.0, size=len(lengths))
+    stretches = [
+        np.stack([np.full(length, level), np.ones(length)], axis=1)
+        for length, level in zip(lengths, levels, strict=True)
+    ]
+    draws = draw_blocks(stretches, [(0, 1)], seed=0, gaps=[np.inf] * len(lengths))
+    assert draws.blocks >= len(lengths)
+    mean = draws.drawn[:, 0].sum() / draws.drawn[:, 1].sum()
+    np.testing.assert_allclose(mean, draws.sums[0] / draws.sums[1], rtol=0.005)
+    np.testing.assert_allclose(draws.drawn[:, 1].mean(), draws.sums[1], rtol=0.02)
+
+
+def test_a_huge_difference_needs_no_blocks():
+    # A constant error has no memory that could be measured; one number a hundredth of another is still no chance.
+    drift = 1.0 + 0.1 * np.linspace(0.0, 1.0, 100)
+    for share, verdict in ((0.01, "real"), (0.3, "undecided"), (30.0, "worse")):
+        squares = np.stack([(share * drift) ** 2, drift**2], axis=1)
+        draws = draw_blocks([squares], [(0, 1)], seed=0)
+        assert not len(draws.drawn)
+        gain = draws.gain([0], [1], 0.95)
+        assert gain.verdict == verdict
+        assert gain.low < gain.ratio < gain.high
+
+
+def test_what_is_nearly_the_same_is_no_improvement():
+    squares = np.random.default_rng(9).normal(size=(500, 1)) ** 2
+    for share, verdict in ((1.0 - 1e-9, "undecided"), (1.0 + 5e-4, "undecided"), (0.99, "real"), (1.01, "worse")):
+        gain = draw_blocks([squares * [share**2, 1.0]], [(0, 1)], seed=0).gain([0], [1], 0.95)
+        assert gain.verdict == verdict

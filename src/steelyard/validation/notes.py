@@ -10,7 +10,7 @@ from steelyard.validation.prediction import AXES
 
 if TYPE_CHECKING:
     from steelyard.identification.estimate import Estimate
-    from steelyard.validation.tally import Tally
+    from steelyard.validation.tally import Gains, Tally
 
 _BEATEN = 0.9
 """Share of what the truth leaves, below which less is no chance."""
@@ -72,4 +72,14 @@ def note_beaten_truth(tally: Tally, notes: list[str]) -> None:
         notes.append(
             f"On {in_words(beaten, limit=6)} the estimate leaves less than the true parameters do: it has learned "
             "errors that the sensors make in both recordings (offsets, mounting), or the motion was among its data."
+        )
+
+
+def note_too_few(tally: Tally, gains: Gains, notes: list[str]) -> None:
+    """Says which rows have too few stretches that do not remember each other."""
+    if gains.dark:
+        notes.append(
+            f"{tally.wrench.count} samples are too few to tell an improvement in {in_words(gains.dark, limit=8)} from "
+            f"chance: their errors fill {gains.blocks:.1f} stretches of {gains.block:.2g} s that do not remember each "
+            "other; record longer."
         )

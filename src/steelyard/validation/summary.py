@@ -95,7 +95,7 @@ def _improvement(validation: Validation) -> list[str]:
         cells = [_gain(each) for each in (gain, validation.improvement["reference"][row])]
         lines += _cells(row, width, cells)
     if np.isfinite(validation.blocks) and validation.improvement["corrected"]:
-        lines.append(f"Moving-block bootstrap: {validation.blocks:.0f} blocks of {validation.block:.2g} s")
+        lines.append(f"Moving-block bootstrap: {validation.blocks:.0f} blocks of {validation.block:.2g} s, or more")
     return lines
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from steelyard.motion.kinematics import quaternion_rotations
 from steelyard.regression.origins import Origin
-from steelyard.validation.bootstrap import Draws, draw_blocks
+from steelyard.validation.bootstrap import Gain, draw_blocks
 from steelyard.validation.fit import Moments
 from steelyard.validation.prediction import AXES, Predictor, world_axes
 
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 200_000
 """Squared errors kept for the bootstrap; longer series are added up in pairs until they fit."""
+
+
+class Gains(NamedTuple):
+    """How much better the estimate predicts.
+
+    Attributes:
+        by_candidate: By the other candidate and by row.
+        dark: Rows that have too few blocks to tell it from chance.
+        block: Seconds in the longest block of any row.
+        blocks: How many blocks the row has that has fewest.
+    """
+
+    by_candidate: dict[str, dict[str, Gain]]
+    dark: tuple[str, ...]
+    block: float
+    blocks: float
 
 
 class Tally:
@@ -97,15 +113,26 @@ class Tally:
         """Whether something is not measured in full, so that only the projected equations tell of it."""
         return self.equations > 0 and not (self.wrench.known.all() and self.torque.known.all())
 
-    def draws(self, seed: int) -> tuple[Draws, float]:
-        """Gives the squared errors drawn again, and the seconds between two of them."""
+    def gains(self, level: float, seed: int) -> Gains:
+        """Gives how much better the estimate predicts each row than the others do, each with blocks of its own."""
         stretches = [np.concatenate(parts) for parts in self.series]
         first = self.columns(0)
-        pairs = []
-        for other in (1, 2):
-            second = self.columns(other)
-            pairs += [(first[row][0], second[row][0]) for row in first if row not in ("total", "torques")]
-        return draw_blocks(stretches, pairs, seed=seed), self._width / self.rate
+        found: dict[str, dict[str, Gain]] = {}
+        dark: list[str] = []
+        block, blocks = 0, np.inf
+        for name, other in (("corrected", 1), ("reference", 2)):
+            found[name] = {}
+            for row, theirs in self.columns(other).items():
+                sums = [
+                    np.stack([each[:, first[row]].sum(axis=1), each[:, theirs].sum(axis=1)], axis=1)
+                    for each in stretches
+                ]
+                draws = draw_blocks(sums, [(0, 1)], seed=seed)
+                gain = found[name][row] = draws.gain([0], [1], level)
+                block, blocks = max(block, draws.block), min(blocks, draws.blocks)
+                if not len(draws.drawn) and gain.verdict == "undecided" and row not in dark:
+                    dark.append(row)
+        return Gains(found, tuple(dark), block * self._width / self.rate, float(blocks))
 
 
 def _squares(seen: Prediction, count: int) -> FloatArray:

@@ -14,7 +14,7 @@ from steelyard.motion import Motion
 from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.nuisance import PRIORS, plan_nuisance
 from steelyard.regression.sensing import plan_sensing
-from steelyard.validation.notes import note_beaten_truth, note_sharing, note_unmeasured
+from steelyard.validation.notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.summary import summarise
 from steelyard.validation.tally import Tally
@@ -58,8 +58,8 @@ class Validation:
         shared: Seconds that are shared with those data; NaN where origins are unknown.
         duration: Seconds of motion.
         sample_count: Samples.
-        block: Seconds in a block of the bootstrap.
-        blocks: How many blocks there were.
+        block: Seconds in the longest block of the bootstrap: each row has blocks as long as its errors' memory asks for.
+        blocks: How many blocks there are of the row that has fewest.
         level: Of the intervals.
         base: The base link.
         model: Name of the model.
@@ -312,17 +312,8 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
     kind, shared = note_sharing(estimate, tally, notes)
     note_unmeasured(tally, notes)
     note_beaten_truth(tally, notes)
-    draws, step = tally.draws(seed)
-    if not len(draws.drawn):
-        notes.append(
-            f"{tally.wrench.count} samples, {draws.blocks:.1f} stretches of {draws.block * step:.2g} s that do not "
-            "remember each other, are too few to tell an improvement from chance; record longer."
-        )
-    first = tally.columns(0)
-    improvement = {
-        name: {row: draws.gain(first[row], columns, level) for row, columns in tally.columns(number).items()}
-        for name, number in (("corrected", 1), ("reference", 2))
-    }
+    gains = tally.gains(level, seed)
+    note_too_few(tally, gains, notes)
     names = ("estimate", "corrected", "reference", *(("truth",) if tally.truth else ()))
     projected = (
         dict(zip(names, np.sqrt(tally.projected / tally.equations).tolist(), strict=True))
@@ -334,13 +325,13 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
         world=None if tally.world is None else tally.world.candidates(AXES, UNITS, truth=tally.truth),
         torque=tally.torque.candidates(tally.joints, tally.units, truth=tally.truth) if tally.joints else None,
         projected=projected,
-        improvement=improvement,
+        improvement=gains.by_candidate,
         kind=kind,
         shared=shared,
         duration=tally.duration,
         sample_count=tally.wrench.count,
-        block=draws.block * step,
-        blocks=draws.blocks,
+        block=gains.block,
+        blocks=gains.blocks,
         level=level,
         base=predictor.base,
         model=predictor.model.name,
