@@ -2,14 +2,20 @@
 
 import numpy as np
 import pytest
+from scipy.signal import butter, sosfiltfilt
+from scipy.spatial.transform import Rotation
 
 from steelyard import Recording, load_model
+from steelyard.laboratory import simulate
 from steelyard.motion import reconstruct_motion
+from steelyard.motion.base_state import PoseBase
 from steelyard.motion.cutoff import HIGHEST, LOWEST, USUAL, choose_cutoff
+from steelyard.motion.leverage import joint_leverage, recorded_postures
+from steelyard.motion.quaternions import normalised, without_jumps
 from steelyard.recording import columns
 from steelyard.regression import residuals
 from tests.laboratory.trials import robot, short_trial
-from tests.motion.test_base_state import ARM
+from tests.motion.test_base_state import ARM, BALL
 
 
 def left_by_the_truth(trial, recording, cutoff, margin):
@@ -141,5 +147,148 @@ def test_the_noise_of_a_tracked_pose_counts_where_the_base_is_the_pose():
         recording = trial.recording.with_values(
             {**trial.recording.values, **dict(zip(names, pose.T, strict=True))}
         ).between(0.0, 9.0)
-        found.append(choose_cutoff(robot("g1"), recording, pose=True)[0])
+        found.append(choose_cutoff(robot("g1"), recording, PoseBase())[0])
     assert found[0] > found[1]
+
+
+def with_columns(recording, prefixes, change):
+    """Gives a recording some of whose columns are changed."""
+    changed = {name: change(np.array(values)) for name, values in recording.values.items() if name.startswith(prefixes)}
+    return recording.with_values({**recording.values, **changed})
+
+
+def held(rows):
+    return lambda values: values[np.arange(len(values)) // rows * rows]
+
+
+def smoothed_by_the_drive(cutoff):
+    sections = butter(2, cutoff, fs=500.0, output="sos")
+    return lambda values: sosfiltfilt(sections, values)
+
+
+SENSORS = ("q.", "pelvis.gyro", "pelvis.accel", "left_foot", "right_foot")
+
+
+@pytest.mark.parametrize("prefixes", [("q.",), SENSORS])
+@pytest.mark.parametrize(
+    "change",
+    [held(2), held(5), smoothed_by_the_drive(25.0), smoothed_by_the_drive(50.0), smoothed_by_the_drive(100.0)],
+    ids=["held at 250 Hz", "held at 100 Hz", "to 25 Hz", "to 50 Hz", "to 100 Hz"],
+)
+def test_noise_need_not_be_white_up_to_the_highest_frequency(change, prefixes):
+    recording = short_trial("g1", "dance", noise="default").recording
+    white, _ = choose_cutoff(robot("g1"), recording)
+    chosen, why = choose_cutoff(robot("g1"), with_columns(recording, prefixes, change))
+    assert chosen == pytest.approx(white, rel=0.15)
+    assert why == choose_cutoff(robot("g1"), recording)[1] or "noise outweighs what moves" in why
+
+
+def test_a_faster_clock_tells_nothing_new():
+    recording = short_trial("g1", "dance", noise="default").recording
+    white, _ = choose_cutoff(robot("g1"), recording)
+    time = np.arange(0.0, recording.time[-1], 1.0 / 2000.0)
+    faster = {name: np.interp(time, recording.time, values) for name, values in recording.values.items()}
+    assert choose_cutoff(robot("g1"), Recording(time, faster))[0] == pytest.approx(white, rel=0.05)
+    assert choose_cutoff(robot("g1"), recording.resampled(1000.0))[0] == pytest.approx(white, rel=0.05)
+
+
+def test_coarse_encoders_are_not_held_ones(tmp_path):
+    model, recording = arm(tmp_path), swinging(4.0, 3e-4)
+    coarse = with_columns(recording, ("q.",), lambda values: 5e-4 * np.round(values / 5e-4))
+    assert choose_cutoff(model, coarse)[0] == pytest.approx(choose_cutoff(model, recording)[0], rel=0.1)
+
+
+def test_where_noise_cannot_be_told_the_highest_is_not_praised(tmp_path):
+    model, rng = arm(tmp_path), np.random.default_rng(0)
+    time = np.arange(12000) / 200.0
+    # Nearly all power of the positions is at 50 Hz: nothing behind it can be told from noise.
+    values = 1e-3 * rng.standard_normal((2, len(time))) + 0.05 * np.sin(2.0 * np.pi * 50.0 * time)
+    sections = butter(4, 60.0, fs=200.0, output="sos")
+    names = ("q.shoulder", "q.elbow")
+    recording = Recording(time, dict(zip(names, sosfiltfilt(sections, values), strict=True)))
+    cutoff, why = choose_cutoff(model, recording)
+    assert cutoff == pytest.approx(HIGHEST, rel=0.05)
+    assert why.startswith("the highest that is chosen; accelerations grow with the frequency there as noise does")
+
+
+@pytest.mark.parametrize(("name", "expected"), [("g1", 3.0), ("talos", 2.3)])
+def test_white_noise_asks_for_a_low_cutoff_and_perfect_sensors_for_a_high_one(name, expected):
+    trial = simulate(robot(name), "dance", seed=0, noise=None, duration=16.0)
+    noisy = trial.with_noise(1, noise="default").recording
+    assert choose_cutoff(robot(name), noisy)[0] == pytest.approx(expected, rel=0.1)
+    assert 10.0 < choose_cutoff(robot(name), trial.recording)[0] <= HIGHEST
+
+
+def turning(rng):
+    """Gives times, and quaternions that turn about the upright, with noise: their scalar part changes its sign."""
+    time = np.arange(8000) / 200.0
+    angles = np.stack([0.2 * np.sin(4.0 * time), 0.15 * np.sin(3.0 * time), 3.0 + 0.4 * np.sin(5.0 * time)], axis=1)
+    return time, Rotation.from_euler("xyz", angles + 1e-4 * rng.standard_normal(angles.shape)).as_quat()
+
+
+def choices(model, time, names, quaternions, others, base=None):
+    """Gives the cutoffs for quaternions without jumps, and with a scalar part that is not negative."""
+    for signed in (without_jumps(quaternions), normalised(quaternions)):
+        recording = Recording(time, {**others, **dict(zip(names, signed.T, strict=True))})
+        yield choose_cutoff(model, recording, base)[0]
+
+
+def test_the_signs_of_a_ball_joints_quaternions_do_not_matter(tmp_path):
+    path = tmp_path / "ball.xml"
+    path.write_text(BALL)
+    time, quaternions = turning(np.random.default_rng(0))
+    names, others = [f"q.neck.{axis}" for axis in "xyzw"], {"q.spin": np.zeros(len(time))}
+    smooth, jumping = choices(load_model(path, base="fixed"), time, names, quaternions, others)
+    assert jumping == smooth < 8.0
+
+
+def test_the_signs_of_a_poses_quaternions_do_not_matter():
+    model, rng = robot("g1"), np.random.default_rng(0)
+    time, quaternions = turning(rng)
+    names = [*(f"q.{joint}" for joint in model.joints), *(f"base.position.{axis}" for axis in "xyz")]
+    others = {name: 1e-4 * rng.standard_normal(len(time)) for name in names}
+    quats = [f"base.quat.{axis}" for axis in "xyzw"]
+    smooth, jumping = choices(model, time, quats, quaternions, others, PoseBase())
+    assert jumping == smooth < 8.0
+
+
+CHAIN = """<robot name="chain"><link name="base"/>
+{links}</robot>"""
+LINK = """<link name="link{number}"><inertial><origin xyz="0 0 0.15"/><mass value="{mass}"/>
+<inertia ixx="0.01" iyy="0.01" izz="0.002" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="joint{number}" type="revolute"><parent link="{parent}"/><child link="link{number}"/>
+<origin xyz="0 0 0.3"/><axis xyz="{axis}"/><limit lower="-3" upper="3" effort="1" velocity="1"/></joint>
+"""
+
+
+@pytest.mark.parametrize("moving", range(6))
+def test_every_joint_of_a_fixed_arm_counts(tmp_path, moving):
+    """Three of its joints turn about the upright in the neutral posture, and move no centre of mass there."""
+    links = [
+        LINK.format(
+            number=number,
+            mass=4.0 / (1 + number),
+            parent=f"link{number - 1}" if number else "base",
+            axis=("0 0 1", "0 1 0")[number % 2],
+        )
+        for number in range(6)
+    ]
+    path = tmp_path / "chain.urdf"
+    path.write_text(CHAIN.format(links="".join(links)))
+    model, rng = load_model(path, base="fixed"), np.random.default_rng(0)
+    time = np.arange(4000) / 200.0
+    values = {f"q.joint{number}": 1e-6 * rng.standard_normal(len(time)) for number in range(6)}
+    values[f"q.joint{moving}"] += 0.3 * np.sin(2.0 * np.pi * 5.0 * time)
+    cutoff, _ = choose_cutoff(model, Recording(time, values))
+    assert 5.0 < cutoff < 15.0
+
+
+def test_what_a_joint_does_is_averaged_over_the_postures_that_were_recorded():
+    model, trial = robot("g1"), short_trial("g1", "dance")
+    postures = recorded_postures(model, [trial.recording], "q")
+    assert np.ptp(postures[:, 7:], axis=0).max() > 0.1
+    leverage, _ = joint_leverage(model, postures)
+    each = np.mean([joint_leverage(model, posture[None])[0] for posture in postures], axis=0)
+    assert leverage.min() >= 0.01 * leverage.max() * (1.0 - 1e-12)
+    np.testing.assert_allclose(leverage, each, rtol=0.05, atol=0.005 * leverage.max())
+    assert not np.allclose(leverage, joint_leverage(model, np.array(model.neutral)[None])[0], rtol=0.05)

@@ -249,9 +249,7 @@ def _plan(
         raise MotionError(f"{recording.name} has one row; a motion needs many", channel="time")
     check_offsets(model, offsets or {})
     source = _choose_base(model, recording, base, imu, sole, positions)
-    chosen, why = _choose_smoothing(
-        model, recording, smoothing, cutoff, order, window, pose=isinstance(source, PoseBase)
-    )
+    chosen, why = _choose_smoothing(model, recording, source, smoothing, cutoff, order, window)
     rate = usual_rate(recording.time)
     step = chosen.decimation(rate) if decimate else 1
     notes = [f"all channels pass {chosen}: {why}"]
@@ -263,12 +261,11 @@ def _plan(
 def _choose_smoothing(
     model: Model,
     recording: Recording,
+    source: BaseSource,
     kind: SmoothingKind,
     cutoff: float | None,
     order: int,
     window: float | None,
-    *,
-    pose: bool,
 ) -> tuple[Smoothing, str]:
     """Gives the filter, and in words who chose it."""
     if kind not in KINDS:
@@ -281,7 +278,7 @@ def _choose_smoothing(
         return local_cubic(window), "as asked for"
     why = "as asked for"
     if cutoff is None:
-        cutoff, why = choose_cutoff(model, recording, pose=pose)
+        cutoff, why = choose_cutoff(model, recording, source)
     return (butterworth(cutoff, order) if kind == "butterworth" else local_cubic_of_cutoff(cutoff)), why
 
 
