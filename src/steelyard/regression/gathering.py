@@ -20,7 +20,7 @@ from steelyard.regression.factor import Factor
 from steelyard.regression.independence import independent_columns
 from steelyard.regression.noise import plan_noise
 from steelyard.regression.nuisance import plan_nuisance
-from steelyard.regression.origins import Origin, merge_origins
+from steelyard.regression.origins import Origin, merge_origins, origins_of
 from steelyard.regression.rows import all_columns
 from steelyard.regression.sensing import Sensing, plan_rows, plan_sensing, sensing_hash
 from steelyard.regression.system import System
@@ -309,7 +309,7 @@ def _run(
             done += len(piece)
             if len(origins) > _MANY:
                 origins = list(merge_origins(origins))
-            origins.append(Origin(piece.origin, float(piece.time[0]), float(piece.time[-1])))
+            origins += origins_of(piece)
         for future in pending:
             if future is not None:
                 future.result()

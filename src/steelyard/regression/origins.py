@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from steelyard.motion import Motion
 
 SEAM = 1.0
 """Seconds between two stretches of one recording up to which they count as one."""
@@ -23,6 +27,22 @@ class Origin(NamedTuple):
     sha256: str
     start: float
     end: float
+
+
+_JUMP = 1.5
+"""Sample periods from which on a step of time is a jump."""
+
+
+def origins_of(motion: Motion) -> list[Origin]:
+    """Gives the stretches that a motion is made of: it ends and begins again where its times jump by more than a seam.
+
+    A motion without samples has none.
+    """
+    if len(motion) == 0:
+        return []
+    cuts = np.flatnonzero(np.diff(motion.time) > max(SEAM, _JUMP / motion.sample_rate)) + 1
+    starts, ends = motion.time[[0, *cuts]], motion.time[[*(cuts - 1), -1]]
+    return [Origin(motion.origin, float(start), float(end)) for start, end in zip(starts, ends, strict=True)]
 
 
 def merge_origins(origins: Iterable[Origin]) -> tuple[Origin, ...]:
