@@ -349,3 +349,141 @@ def test_a_failed_estimate_predicts_nothing():
     estimate = identify(model, gather_evidence(model, motion))
     with pytest.raises(SolverError, match=r"this estimate failed"):
         validate(replace(estimate, status="failed"), motion)
+
+
+def test_what_is_nearly_the_reference_is_no_improvement():
+    model = robot("g1")
+    true = true_parameters(model)
+    motion = shaken(standing_motion(model, 200, 26, parameters=true), 27)
+    # A millionth of the way to the truth: better at every moment, and of no use to anybody.
+    near = model.parameters + 1e-6 * (true - model.parameters)
+    found = validate(StandIn(model, near), motion)
+    assert {gain.verdict for gain in found.improvement["reference"].values()} == {"undecided"}
+
+
+def test_each_nuisance_is_left_out_for_its_own_reason():
+    model = with_torques("g1")
+    motion = standing_motion(model, 40, 28)
+    joint = model.joints[3]
+    values = {
+        f"{joint}.{name}": 0.3
+        for name in ("coulomb_friction", "torque_offset", "torque_ripple.sin2", "torque_ripple.cos5")
+    }
+    claim = StandIn(model, model.parameters, nuisance=values | {"right_foot.fz.offset": 5.0})
+    wave = 0.3 * (np.sin(2.0 * motion.q[:, 3]) + np.cos(5.0 * motion.q[:, 3]))
+    rippled = motion.torques[joint] + 0.3 * np.sign(motion.v[:, 3]) + wave
+    found = validate(claim, replace(motion, torques={**motion.torques, joint: rippled}))
+    # Ripple and friction stay with the robot.
+    assert found.torque[joint].rmse < 1e-7
+    assert any("torque offset may have drifted" in note for note in found.notes)
+    assert any("wrench offset belong to the recording" in note for note in found.notes)
+    bare = validate(claim, motion, nuisance=())
+    assert not any("friction" in note and "recording" in note for note in bare.notes)
+    assert any("coulomb friction" in note and "nuisance= asks" in note for note in bare.notes)
+
+
+@pytest.fixture(scope="module")
+def dancing():
+    trial = short_trial("g1", "dance")
+    return reconstruct_motion(trial.truth.model, trial.recording, base="imu"), trial.truth
+
+
+def test_the_vertical_force_under_flat_feet_is_known_without_horizontal_ones(dancing):
+    motion, truth = dancing
+    claim = StandIn(robot("g1"), truth.parameters)
+    full, found = validate(claim, motion), validate(claim, motion, withhold=["*_foot.fx", "*_foot.fy", "*_foot.nz"])
+    assert np.all(np.isnan(found.rmse))
+    known = [axis for axis, value in zip(WRENCH_AXES, found.world.rmse, strict=True) if np.isfinite(value)]
+    assert known == ["fz"]
+    # What the withheld forces add is that of a sole within a degree of flat.
+    np.testing.assert_allclose(found.world.reference.mean[2], full.world.reference.mean[2], rtol=0.05)
+    assert any("In world axes fz is known" in note for note in found.notes)
+    (note,) = (each for each in found.notes if "not measured in full" in each)
+    assert "left_foot.fx" in note
+    assert "left_foot.fz" not in note
+    # A tilted foot hides it.
+    tilt = np.zeros_like(motion.q)
+    tilt[:, list(robot("g1").joints).index("left_ankle_pitch_joint")] = 0.05
+    tilted = validate(claim, replace(motion, q=motion.q + tilt), withhold=["*_foot.fx", "*_foot.fy"])
+    assert np.isnan(tilted.world.rmse[2])
+
+
+def test_only_forces_that_hide_something_are_blamed():
+    # TALOS' soles stand below its ankle sensors: the ground there is unknown always, and hides nothing.
+    model = with_torques("talos")
+    found = validate(StandIn(model, model.parameters), standing_motion(model, 30, 29), withhold=["left_foot.fx"])
+    (note,) = (each for each in found.notes if "not measured in full" in each)
+    assert "(left_foot.fx unknown)" in note
+
+
+def test_motions_at_several_rates_count_by_time_in_any_order():
+    model = robot("g1")
+    motion = shaken(standing_motion(model, 400, 30), 31)
+    claim = StandIn(model, true_parameters(model))
+    fine, coarse = timed(motion.between(0, 200), "abc", 0.0), timed(motion.between(200, 400).thinned(2), "def", 0.0)
+    one, two = validate(claim, [fine, coarse]), validate(claim, [coarse, fine])
+    assert (one.block, one.blocks) == (two.block, two.blocks)
+    np.testing.assert_allclose(one.rmse, two.rmse, rtol=1e-12)
+    for row, gain in one.improvement["reference"].items():
+        np.testing.assert_allclose(gain.low, two.improvement["reference"][row].low, rtol=1e-9)
+    alone = [validate(claim, each).rmse ** 2 for each in (fine, coarse)]
+    # Two hundred steps and a hundred double ones: the same time.
+    np.testing.assert_allclose(one.rmse**2, 0.5 * (alone[0] + alone[1]), rtol=1e-9)
+    gain = one.improvement["reference"]["total"]
+    np.testing.assert_allclose(gain.ratio, np.sqrt(np.sum(one.rmse**2) / np.sum(one.reference.rmse**2)), rtol=1e-9)
+
+
+def test_a_motion_given_twice_is_no_more_evidence():
+    model = robot("g1")
+    motion = timed(shaken(standing_motion(model, 300, 32), 33), "abc", 0.0)
+    claim = StandIn(model, true_parameters(model), origins=(Origin("abc", 0.0, 9.0),))
+    once, twice = validate(claim, motion), validate(claim, [motion, motion])
+    assert (once.block, once.blocks) == (twice.block, twice.blocks)
+    for row, gain in once.improvement["reference"].items():
+        np.testing.assert_allclose(gain.high, twice.improvement["reference"][row].high, rtol=1e-9)
+    assert twice.kind == "direct"
+    assert any(f"{motion.time[-1]:.2f} s of motion are given more than once" in note for note in twice.notes)
+    assert not any("more than once" in note for note in once.notes)
+    part = validate(claim, [motion.between(0, 200), motion.between(150, 300)])
+    assert any("0.49 s of motion are given more than once" in note for note in part.notes)
+    np.testing.assert_allclose(part.block * part.blocks, once.block * once.blocks, rtol=1e-9)
+
+
+def test_the_rate_is_that_of_the_times():
+    model = robot("g1")
+    motion = shaken(standing_motion(model, 200, 34), 35)
+    claim = StandIn(model, true_parameters(model))
+    right = validate(claim, motion)
+    wrong = validate(claim, replace(motion, sample_rate=motion.sample_rate / 7.0))
+    assert (wrong.duration, wrong.block, wrong.blocks) == (right.duration, right.block, right.blocks)
+    every = np.arange(200) % 2 == 0
+    second = validate(claim, motion.where(every))
+    np.testing.assert_allclose(second.duration, motion.time[198] - motion.time[0], rtol=1e-9)
+    late = replace(motion, time=np.where(np.arange(200) < 90, motion.time, motion.time + 60.0))
+    step = motion.time[1] - motion.time[0]
+    np.testing.assert_allclose(validate(claim, late).duration, right.duration - step, rtol=1e-9)
+
+
+@pytest.mark.parametrize("level", ["a", None, True, float("nan"), 0, 1])
+def test_a_level_that_is_none_is_refused(level):
+    model = robot("g1")
+    with pytest.raises(EvidenceError, match=r"the level is"):
+        validate(StandIn(model, model.parameters), standing_motion(model, 5, 36), level=level)
+
+
+def test_large_numbers_keep_to_their_columns():
+    model = robot("g1")
+    motion = standing_motion(model, 100, 37)
+    text = validate(StandIn(model, 600.0 * true_parameters(model)), shaken(motion, 38, size=0.1)).summary()
+    rows = text[text.index("Is the estimate better") :].splitlines()[2:9]
+    for row in rows:
+        assert row.split()[0] in (*WRENCH_AXES, "total")
+        assert len(row.split("worse")) == 3
+        assert row.split("worse")[1].startswith("  ")
+    assert max(len(line) for line in text.splitlines()) <= 88
+
+
+def test_an_arm_without_wrench_sensors_is_told_so():
+    model = with_torques("g1")
+    found = validate(StandIn(model, model.parameters), standing_motion(model, 30, 39), withhold=["*_foot"])
+    assert any("No wrench sensor is used: joint torques alone" in note for note in found.notes)

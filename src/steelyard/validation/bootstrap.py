@@ -47,7 +47,7 @@ class Gain:
 
     Attributes:
         ratio: Root mean square error of the estimate over that of the other.
-        low: Lower end of the interval of `ratio`; NaN where there are too few samples.
+        low: Lower end of the interval of `ratio`; NaN where there are too few blocks.
         high: Its upper end.
         verdict: "real" where all of the interval is below one, "worse" where all of it is above, else "undecided"; also
             where the two differ by less than `SAME`.
@@ -110,8 +110,8 @@ def _runs(stretches: Sequence[FloatArray], gaps: Sequence[float] | None, widest:
     runs = []
     for group in groups:
         values = np.concatenate(group)
-        empty = np.isnan(values[:, :1]).any(axis=1)
-        runs.append(_Run(np.where(empty[:, None], 0.0, values), (~empty).astype(np.float64)))
+        empty = np.isnan(values[:, 0])
+        runs.append(_Run(np.where(empty[:, None], 0.0, values), np.where(empty, 0.0, 1.0)))
     return runs
 
 
@@ -182,8 +182,8 @@ class Draws:
         """Compares the errors in some columns with those in others, their squares added.
 
         The interval is that of the percentiles of the draws, widened as Student's t widens for few blocks
-        [hesterberg2015]. Where there are too few, it is the widest that can be: that of the ratio of two numbers,
-        as though all samples were one (the square root of F with one degree of freedom each, for normal errors).
+        [hesterberg2015]. Too few blocks decide nothing, unless the ratio is so far from one that two numbers would
+        do (the square root of F with one degree of freedom each, for normal errors): below 0.04 or above 25 at 95 %.
         """
         ratio = float(_root_ratio(self.sums[list(first)].sum(), self.sums[list(second)].sum()))
         if self.count < _FEWEST_SAMPLES or not np.isfinite(ratio):
@@ -196,6 +196,8 @@ class Draws:
         else:
             least = float(np.tan(0.25 * np.pi * (1.0 - level)))
             low, high = ratio * least, ratio / least
+            if low < 1.0 < high:
+                return Gain(ratio, float("nan"), float("nan"), "undecided")
         same = abs(ratio - 1.0) < SAME
         verdict: Verdict = "undecided" if same else "real" if high < 1.0 else "worse" if low > 1.0 else "undecided"
         return Gain(ratio, low, high, verdict)
@@ -247,8 +249,9 @@ def draw_blocks(
 
 
 def _block_sums(values: FloatArray, block: int) -> FloatArray:
-    """Gives the sum over the block that starts at each cell, around the end, shape (n, n_columns); or the one sum of
-    all where there is no more than a block.
+    """Gives the sum over the block that starts at each cell, around the end, shape (n, n_columns).
+
+    Where there is no more than a block, it is the one sum of all, shape (1, n_columns).
     """
     if len(values) <= block:
         return np.asarray(values.sum(axis=0, keepdims=True))

@@ -131,6 +131,7 @@ class Moments:
 
     def __init__(self, rows: int, candidates: int) -> None:
         self.count = 0
+        self._time = 0.0
         self.known = np.ones(rows, dtype=np.bool_)
         self._low = np.full(rows, np.inf)
         self._high = np.full(rows, -np.inf)
@@ -140,13 +141,16 @@ class Moments:
         self._predicted = np.zeros((2, candidates, rows))
         self._cross = np.zeros((candidates, rows))
 
-    def add(self, measured: FloatArray, predicted: FloatArray, known: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+    def add(
+        self, measured: FloatArray, predicted: FloatArray, known: np.ndarray[Any, np.dtype[np.bool_]], step: float = 1.0
+    ) -> None:
         """Adds samples.
 
         Args:
             measured: Shape (n, rows).
             predicted: Shape (candidates, n, rows).
             known: Which rows are measured in full, shape (rows,).
+            step: Seconds that each sample stands for, and counts.
         """
         if not len(measured):
             return
@@ -158,20 +162,21 @@ class Moments:
         centred = [
             values - mean[..., None, :] for values, mean in zip((measured, error, predicted), means, strict=True)
         ]
-        before, new = self.count, len(measured)
-        self.count = before + new
-        shares = (new / self.count, before * new / self.count)
+        before, new = self._time, len(measured) * step
+        self.count += len(measured)
+        self._time += new
+        shares = (new / self._time, before * new / self._time)
         steps = [
             mean - kept[0] for mean, kept in zip(means, (self._measured, self._error, self._predicted), strict=True)
         ]
-        self._cross += np.einsum("nr,cnr->cr", centred[0], centred[2]) + steps[0] * steps[2] * shares[1]
-        for kept, values, step in zip((self._measured, self._error, self._predicted), centred, steps, strict=True):
-            kept[0] += step * shares[0]
-            kept[1] += np.square(values).sum(axis=-2) + np.square(step) * shares[1]
+        self._cross += step * np.einsum("nr,cnr->cr", centred[0], centred[2]) + steps[0] * steps[2] * shares[1]
+        for kept, values, shift in zip((self._measured, self._error, self._predicted), centred, steps, strict=True):
+            kept[0] += shift * shares[0]
+            kept[1] += step * np.square(values).sum(axis=-2) + np.square(shift) * shares[1]
 
     def fit(self, candidate: int) -> Fit:
         """Gives the fit of one candidate; rows that are not measured in full are NaN."""
-        count = max(self.count, 1)
+        count = self._time if self.count else 1.0
         mean, squares = self._error[:, candidate]
         variance = squares / count
         rmse = np.sqrt(np.square(mean) + variance)

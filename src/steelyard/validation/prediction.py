@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
     BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
-_UNFELT = 1e-9
+UNFELT = 1e-9
 """Share of a unit force below which a row does not feel it."""
+
+_FLAT = float(np.sin(np.deg2rad(1.0)))
+"""The same for rows in world axes: what stands flat within a degree does not push up with its horizontal forces."""
 
 
 class Rows(NamedTuple):
@@ -57,12 +60,16 @@ class Prediction(NamedTuple):
         projected: Squared norm of the residual without unknown forces, by candidate and sample,
             shape (n_candidates, n); None where no force is unknown.
         equations: How many equations are behind it.
+        hidden: What a unit of each unknown force adds to the wrench, where it acts, shape (n, 6, n_unknown).
+        weighed: Whether there is a part whose wrench it is.
     """
 
     wrench: Rows
     torque: Rows
     projected: FloatArray | None
     equations: int
+    hidden: FloatArray
+    weighed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +122,15 @@ class Predictor:
         regions = plan.rows.regions[list(self.model.link_bodies)]
         return int(sum(bool(chosen[region]) for region in regions if region >= 0))
 
+    def unknown(self, plan: RowPlan) -> list[str]:
+        """Gives the names of the unknown forces that the plan has, in its order."""
+        regions = plan.rows.regions
+        return [
+            source.name
+            for source in self.sensing.unknown
+            if source.inside or self.sensing.torques or regions[self.model.frame(source.frame).body] >= 0
+        ]
+
     def predict(self, motion: Motion, plan: RowPlan) -> Prediction:
         """Gives what was measured and what each candidate predicts.
 
@@ -142,7 +158,7 @@ class Predictor:
         chosen = np.repeat(self.part(plan), 6)
         total = np.tile(np.eye(6), (1, first // 6)) * chosen
         hidden = np.einsum("wk,nku->nwu", total, unknown[:, :first])
-        known = ~np.any(np.abs(hidden) > _UNFELT, axis=(0, 2)) & bool(chosen.any())
+        known = ~np.any(np.abs(hidden) > UNFELT, axis=(0, 2)) & bool(chosen.any())
         wrench = Rows(felt[:, :first] @ total.T, needed[:, :, :first] @ total.T, known)
         fill, determined = _fill(unknown, first)
         # Y φ = τ + Jᵀ f; forces that nobody measured are those that the regions' own equations ask for.
@@ -150,13 +166,14 @@ class Predictor:
         carried = felt[:, first:] + np.einsum("ntk,cnk->cnt", fill, gap)
         torque = Rows(torques, needed[:, :, first:] - carried, determined)
         if not unknown.shape[2]:
-            return Prediction(wrench, torque, None, 0)
+            return Prediction(wrench, torque, None, 0, hidden, bool(chosen.any()))
         right = felt
         right[:, first:] += torques
         rows = np.ascontiguousarray(np.moveaxis(needed - right, 0, 2))
         kept = np.empty(len(motion), dtype=np.int64)
         reduce_rows(rows, np.zeros((len(motion), plan.row_count, 0)), unknown, present, kept)
-        return Prediction(wrench, torque, np.square(rows).sum(axis=1).T, int(kept.sum()))
+        left = np.square(rows).sum(axis=1).T
+        return Prediction(wrench, torque, left, int(kept.sum()), hidden, bool(chosen.any()))
 
     def _needed(self, system: System, plan: RowPlan, motion: Motion) -> FloatArray:
         """Gives ``Y φ`` of each candidate, shape (n_candidates, n, n_rows)."""
@@ -195,11 +212,14 @@ def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:
     return fill, ~np.any(left > 1e-6, axis=(0, 2))
 
 
-def world_axes(rows: Rows, rotations: FloatArray) -> Rows:
-    """Gives wrenches in world axes, about the same points.
+def world_axes(seen: Prediction, rotations: FloatArray) -> Rows:
+    """Gives the wrench in world axes, about the same points.
+
+    Which of its rows are measured in full is seen there: under flat feet that measure no horizontal forces, the
+    vertical one is.
 
     Args:
-        rows: Wrenches in a link's axes, six rows.
+        seen: With the wrench in a link's axes.
         rotations: From the link's axes to the world's, shape (n, 3, 3).
     """
 
@@ -207,8 +227,9 @@ def world_axes(rows: Rows, rotations: FloatArray) -> Rows:
         halves = values.reshape(*values.shape[:-1], 2, 3)
         return np.asarray(np.einsum("nij,...nhj->...nhi", rotations, halves).reshape(values.shape))
 
-    known = np.repeat(rows.known.reshape(2, 3).all(axis=1), 3)
-    return Rows(turned(rows.measured), turned(rows.predicted), known)
+    hidden = turned(np.moveaxis(seen.hidden, 2, 0))
+    known = ~np.any(np.abs(hidden) > _FLAT, axis=(0, 1)) & seen.weighed
+    return Rows(turned(seen.wrench.measured), turned(seen.wrench.predicted), known)
 
 
 def nuisance_values(columns: Sequence[Nuisance], values: Mapping[str, float]) -> FloatArray:

@@ -108,13 +108,24 @@ def _cells(row: str, width: int, cells: Iterable[str]) -> list[str]:
 
 def _gain(gain: Gain) -> str:
     if np.isnan(gain.low):
-        return f"{_share(gain.ratio)} {gain.verdict}"
-    return f"{gain.ratio:.3f} [{gain.low:.3f}, {gain.high:.3f}] {gain.verdict}"
+        return f"{_ratio(gain.ratio)} {gain.verdict}"
+    return f"{_ratio(gain.ratio)} [{_ratio(gain.low)}, {_ratio(gain.high)}] {gain.verdict}"
+
+
+def _ratio(value: float) -> str:
+    """Gives a ratio in five characters."""
+    if np.isnan(value):
+        return "n/a"
+    if value and not 5e-4 <= value < 99999.5:
+        return f"{value:.0e}"
+    return f"{value:.{3 if value < 9.9995 else 2 if value < 99.995 else 1 if value < 999.95 else 0}f}"
 
 
 def _number(value: float) -> str:
-    return "n/a" if np.isnan(value) else f"{value:.4g}" if abs(value) < 1e-3 else f"{value:.3f}"
+    if np.isnan(value):
+        return "n/a"
+    return f"{value:.3g}" if abs(value) >= 1e5 else f"{value:.3f}" if abs(value) >= 1e-3 else f"{value:.3g}"
 
 
 def _share(value: float) -> str:
-    return "n/a" if np.isnan(value) else f"{value:.4f}"
+    return "n/a" if np.isnan(value) else f"{value:.3g}" if abs(value) >= 1e3 else f"{value:.4f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from steelyard.motion.kinematics import quaternion_rotations
 from steelyard.regression.origins import Origin
 from steelyard.validation.bootstrap import Gain, draw_blocks
 from steelyard.validation.fit import Moments
-from steelyard.validation.prediction import AXES, Predictor, world_axes
+from steelyard.validation.prediction import AXES, UNFELT, Predictor, world_axes
 
 if TYPE_CHECKING:
     from steelyard.model import Model
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from steelyard.motion import Motion
     from steelyard.regression.sensing import RowPlan, Sensing
     from steelyard.validation.prediction import Prediction
+
+_ALIKE = 0.01
+"""Share by which two steps may differ and be the same."""
 
 _MOST_KEPT = 200_000
 """Squared errors kept for the bootstrap; longer series are added up in pairs until they fit."""
@@ -31,12 +35,33 @@ class Gains(NamedTuple):
         dark: Rows that have too few blocks to tell it from chance.
         block: Seconds in the longest block of any row.
         blocks: How many blocks the row has that has fewest.
+        twice: Seconds of motion that were given more than once.
     """
 
     by_candidate: dict[str, dict[str, Gain]]
     dark: tuple[str, ...]
     block: float
     blocks: float
+    twice: float
+
+
+@dataclass
+class _Stretch:
+    """Squared errors without a gap.
+
+    Attributes:
+        recording: Of which recording.
+        start: Time of the first sample, s.
+        end: Time of the last one, s.
+        step: Seconds between samples.
+        parts: The errors, shape (n, n_columns) each.
+    """
+
+    recording: str
+    start: float
+    end: float
+    step: float
+    parts: list[FloatArray]
 
 
 class Tally:
@@ -51,46 +76,68 @@ class Tally:
         self.world: Moments | None = Moments(6, count)
         self.torque = Moments(len(self.joints), count)
         self.projected = np.zeros(count)
-        self.equations = 0
-        self.series: list[list[FloatArray]] = []
+        self.equations = 0.0
+        self.touching = np.zeros(len(plan.unknown_soles), dtype=np.bool_)
         self.duration = 0.0
-        self.rate = 1.0
         self.origins: list[Origin] = []
-        self._last: tuple[str, float] | None = None
+        self._series: list[_Stretch] = []
         self._width = 1
+        self._unnamed = 0
 
     def add(self, piece: Motion) -> None:
         """Adds a piece of a motion."""
         seen = self.predictor.predict(piece, self.plan)
-        self.wrench.add(*seen.wrench)
-        self.torque.add(*seen.torque)
+        step = self._step(piece)
+        self.wrench.add(*seen.wrench, step)
+        self.torque.add(*seen.torque, step)
+        self.touching |= np.any(np.abs(seen.hidden) > UNFELT, axis=(0, 1))
         if piece.orientation is None:
             self.world = None
         elif self.world is not None:
-            self.world.add(*world_axes(seen.wrench, quaternion_rotations(piece.orientation)))
+            self.world.add(*world_axes(seen, quaternion_rotations(piece.orientation)), step)
         if seen.projected is not None:
-            self.projected += seen.projected.sum(axis=1)
-            self.equations += seen.equations
-        squares = _squares(seen, len(piece))
-        origin = piece.origin
-        self.rate = piece.sample_rate
-        step = 1.0 / piece.sample_rate
+            self.projected += step * seen.projected.sum(axis=1)
+            self.equations += step * seen.equations
+        squares = step * _squares(seen, len(piece))
         for part in _even_parts(piece.time, step):
             start, end = float(piece.time[part.start]), float(piece.time[part.stop - 1])
-            joined = (
-                self._last is not None and self._last[0] == origin and abs(start - self._last[1] - step) < 0.5 * step
-            )
-            self.duration += end - start + (step if joined else 0.0)
-            if joined and self._last is not None:
-                start = self._last[1]
+            last = self._series[-1] if self._series else None
+            recording = self._recording(piece.origin, start)
+            joined = last is not None and last.recording == recording and abs(start - last.end - step) < 0.5 * step
+            if joined and last is not None:
+                self.duration += end - last.end
+                self.origins.append(Origin(piece.origin, last.end, end))
             else:
-                self.series.append([])
-            self.series[-1].append(_binned(squares[part], self._width))
-            self.origins.append(Origin(origin, start, end))
-            self._last = (origin, end)
-        if sum(len(each) for parts in self.series for each in parts) > _MOST_KEPT:
-            self.series = [[_binned(np.concatenate(parts), 2)] for parts in self.series]
+                last = _Stretch(recording, start, end, step, [])
+                self.duration += end - start
+                self.origins.append(Origin(piece.origin, start, end))
+                self._series.append(last)
+            last.end = end
+            last.parts.append(_binned(squares[part], self._width))
+        if sum(len(each) for stretch in self._series for each in stretch.parts) > _MOST_KEPT:
+            for stretch in self._series:
+                stretch.parts = [_binned(np.concatenate(stretch.parts), 2)]
             self._width *= 2
+
+    def _step(self, piece: Motion) -> float:
+        """Gives the usual step of a piece, s; that of the samples before where it is about the same."""
+        steps = np.diff(piece.time)
+        steps = steps[steps > 0.0]
+        # Digits that rounding left over differ from piece to piece.
+        step = float(f"{np.median(steps):.9g}") if len(steps) else 1.0 / piece.sample_rate
+        last = self._series[-1].step if self._series else step
+        alone = not len(steps) and bool(self._series) and self._series[-1].recording == self._named(piece.origin)
+        return last if alone or abs(step - last) <= _ALIKE * last else step
+
+    def _named(self, origin: str) -> str:
+        return origin or f"unnamed {self._unnamed}"
+
+    def _recording(self, origin: str, start: float) -> str:
+        """Tells which recording a stretch is of: where nobody says, a new one when time goes back."""
+        last = self._series[-1] if self._series else None
+        if not origin and last is not None and last.recording == self._named("") and start <= last.end:
+            self._unnamed += 1
+        return self._named(origin)
 
     def columns(self, candidate: int) -> dict[str, list[int]]:
         """Gives the columns of `squares` that hold one candidate's errors, by row of `Validation.improvement`."""
@@ -115,7 +162,7 @@ class Tally:
 
     def gains(self, level: float, seed: int) -> Gains:
         """Gives how much better the estimate predicts each row than the others do, each with blocks of its own."""
-        stretches = [np.concatenate(parts) for parts in self.series]
+        stretches, gaps, step, twice = _in_order(self._series, self._width)
         first = self.columns(0)
         found: dict[str, dict[str, Gain]] = {}
         dark: list[str] = []
@@ -127,12 +174,13 @@ class Tally:
                     np.stack([each[:, first[row]].sum(axis=1), each[:, theirs].sum(axis=1)], axis=1)
                     for each in stretches
                 ]
-                draws = draw_blocks(sums, [(0, 1)], seed=seed)
+                draws = draw_blocks(sums, [(0, 1)], seed=seed, gaps=gaps)
                 gain = found[name][row] = draws.gain([0], [1], level)
                 block, blocks = max(block, draws.block), min(blocks, draws.blocks)
                 if not len(draws.drawn) and gain.verdict == "undecided" and row not in dark:
                     dark.append(row)
-        return Gains(found, tuple(dark), block * self._width / self.rate, float(blocks))
+        dark = [row for row in first if row in dark]
+        return Gains(found, tuple(dark), block * step, float(blocks), twice)
 
 
 def _squares(seen: Prediction, count: int) -> FloatArray:
@@ -144,6 +192,49 @@ def _squares(seen: Prediction, count: int) -> FloatArray:
         projected = np.zeros(count) if seen.projected is None else seen.projected[candidate]
         blocks.append(projected[:, None])
     return np.concatenate(blocks, axis=1)
+
+
+def _in_order(series: list[_Stretch], width: int) -> tuple[list[FloatArray], list[float], float, float]:
+    """Gives stretches in order of recording and time, on the coarsest step of all.
+
+    What was given twice is laid on itself: it is no more evidence than what was given once.
+
+    Returns:
+        The stretches, the samples missing before each, the step (s), and the seconds that were given more than once.
+    """
+    step = max((stretch.step for stretch in series), default=1.0) * width
+    stretches: list[FloatArray] = []
+    gaps: list[float] = []
+    twice = 0.0
+    recording, end = "", 0.0
+    for stretch in sorted(series, key=lambda each: (each.recording, each.start)):
+        values = np.concatenate(stretch.parts)
+        if stretch.step * width < (1.0 - _ALIKE) * step:
+            values = _coarser(values, stretch.step * width / step)
+        if stretch.recording != recording or stretch.start > end:
+            stretches.append(values)
+            gaps.append(max(0, round((stretch.start - end) / step) - 1) if stretch.recording == recording else np.inf)
+            end = stretch.end
+        else:
+            before = stretches[-1]
+            place = max(0, len(before) - 1 - round((end - stretch.start) / step))
+            both = np.zeros((max(len(before), place + len(values)), values.shape[1]))
+            both[: len(before)] = before
+            both[place : place + len(values)] += values
+            stretches[-1] = both
+            twice += min(end, stretch.end) - stretch.start
+            end = max(end, stretch.end)
+        recording = stretch.recording
+    return stretches, gaps, step, twice
+
+
+def _coarser(values: FloatArray, share: float) -> FloatArray:
+    """Gives sums over steps of which each sample fills a share, what lies across two divided; the last may be part."""
+    running = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    edges = np.minimum(np.arange(int(np.ceil(len(values) * share - 1e-9)) + 1) / share, len(values))
+    whole = np.minimum(edges.astype(np.int64), len(values) - 1)
+    there = running[whole] + (edges - whole)[:, None] * values[whole]
+    return np.asarray(np.maximum(np.diff(there, axis=0), 0.0))
 
 
 def _binned(series: FloatArray, width: int) -> FloatArray:

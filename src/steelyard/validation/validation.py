@@ -29,8 +29,16 @@ if TYPE_CHECKING:
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.fit import Candidates, Fit
 
-FRICTION = ("coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia")
+ROBOT = ("coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia", "torque_ripple")
 """Nuisances that belong to the robot, and stay from one recording to the next."""
+
+_STALE = {
+    "torque_offset": "may have drifted since the recording that they were found in",
+    "imu_mounting": "may have changed since the recording that they were found in",
+    "wrench_offset": "belong to the recording that they were found in",
+    "accelerometer_bias": "belong to the recording that they were found in",
+}
+"""Why the others are not applied."""
 
 _PIECE = 4096
 
@@ -58,7 +66,7 @@ class Validation:
         shared: Seconds that are shared with those data; NaN where origins are unknown.
         duration: Seconds of motion.
         sample_count: Samples.
-        block: Seconds in the longest block of the bootstrap: each row has blocks as long as its errors' memory asks for.
+        block: Seconds in the longest block of the bootstrap; each row has its own, as long as its errors' memory asks.
         blocks: How many blocks there are of the row that has fewest.
         level: Of the intervals.
         base: The base link.
@@ -169,7 +177,7 @@ def validate(
     withhold: Sequence[str] | None = None,
     unknown_wrenches: Sequence[str] | None = None,
     torques: Sequence[str] | None = None,
-    nuisance: Sequence[str] = FRICTION,
+    nuisance: Sequence[str] = ROBOT,
 ) -> Validation:
     """Tells how well an estimate predicts a motion, beside the reference, the mass-corrected one, and the truth.
 
@@ -186,8 +194,8 @@ def validate(
         unknown_wrenches: Frames at which an unknown wrench acts; by default those of the estimate.
         torques: Names or patterns of joints whose torques are predicted; by default those that the estimate used and
             the motion has.
-        nuisance: Groups of the estimate's nuisance values that are applied; by default those of the robot (friction and
-            rotor inertia), not those of a recording (offsets, biases, mounting).
+        nuisance: Groups of the estimate's nuisance values that are applied; by default those of the robot (friction,
+            rotor inertia and torque ripple), not what drifts (offsets, biases, mounting).
 
     Raises:
         MotionError: A motion is empty, or does not fit the model; or two have different base links.
@@ -195,7 +203,7 @@ def validate(
         ModelError: The true parameters have the wrong shape.
         SolverError: The estimate failed.
     """
-    if not (np.isfinite(level) and 0.0 < level < 1.0):
+    if isinstance(level, bool) or not isinstance(level, (int, float, np.number)) or not 0.0 < level < 1.0:
         raise EvidenceError(f"the level is {level!r}; it must be between 0 and 1, such as 0.95")
     first, rest = _first_of(estimate.model, motion)
     predictor, notes = _predictor(estimate, first, truth, withhold, unknown_wrenches, torques, nuisance)
@@ -241,11 +249,10 @@ def _predictor(
     if columns:
         notes.append(f"All candidates predict with the estimate's {in_words([_spoken(group) for group in groups])}.")
     left_out = [group for group in PRIORS if group not in groups and _estimated(group, estimate.nuisance, sensing)]
-    if left_out:
-        notes.append(
-            f"The estimate's {in_words([_spoken(group) for group in left_out])} belong to the recording that it was "
-            "made from and are not applied; nuisance= applies them."
-        )
+    for why in dict.fromkeys(_STALE.get(group, "") for group in left_out):
+        spoken = in_words([_spoken(group) for group in left_out if _STALE.get(group, "") == why])
+        said = f"{why}, and are not applied; nuisance= applies them" if why else "are left out, as nuisance= asks"
+        notes.append(f"The estimate's values of {spoken} {said}.")
     candidates, scales = [parameters, reference, reference], [1.0, float(estimate.mass_scale), 1.0]
     if truth is not None:
         candidates.append(model.with_parameters(getattr(truth, "parameters", truth)).parameters)
@@ -258,7 +265,7 @@ def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> boo
     """Tells whether an estimate has values of a group that these sensors show."""
     if group not in PRIORS:
         raise EvidenceError(f"there is no nuisance {group!r}; there are {', '.join(PRIORS)}", names=[group])
-    if group in FRICTION or group.startswith("torque_"):
+    if group in ROBOT or group.startswith("torque_"):
         return any(name.startswith(f"{joint}.{group}") for joint in sensing.torques for name in values)
     if group == "wrench_offset":
         return any(f"{source.name}.offset" in values for source in sensing.measured)
@@ -309,10 +316,10 @@ def _pieces(predictor: Predictor, first: Motion, rest: Iterator[Motion]) -> Iter
 
 def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, seed: int) -> Validation:
     predictor = tally.predictor
-    kind, shared = note_sharing(estimate, tally, notes)
+    gains = tally.gains(level, seed)
+    kind, shared = note_sharing(estimate, tally, gains.twice, notes)
     note_unmeasured(tally, notes)
     note_beaten_truth(tally, notes)
-    gains = tally.gains(level, seed)
     note_too_few(tally, gains, notes)
     names = ("estimate", "corrected", "reference", *(("truth",) if tally.truth else ()))
     projected = (
