@@ -27,9 +27,8 @@ _FEWEST_SAMPLES = 20
 """Fewer samples than this do not show how long their memory is."""
 
 _LONGER = 2
-"""Blocks are so many times as long as [politis2004] has them: those give the best variance, not the best intervals. On
-errors with a memory of a twentieth of the motion, chance was called an improvement 6 to 12 times in a hundred with
-blocks twice as long, and 12 to 17 times with theirs; the interval's level was 95 %."""
+"""Blocks are so many times as long as [politis2004] has them: those give the best variance, not the best intervals. What
+that does to false verdicts was measured: docs/validation.md."""
 
 _ROUNDS = 5
 _WIDEST = 10
