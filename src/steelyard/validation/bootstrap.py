@@ -27,8 +27,8 @@ _FEWEST_SAMPLES = 20
 """Fewer samples than this do not show how long their memory is."""
 
 _LONGER = 2
-"""Blocks are so many times as long as [politis2004] has them: those give the best variance, not the best intervals. What
-that does to false verdicts was measured: docs/validation.md."""
+"""Blocks are so many times as long as [politis2004] has them: those give the best variance, not the best intervals.
+What that does to false verdicts was measured: docs/validation.md."""
 
 _ROUNDS = 5
 _WIDEST = 10
