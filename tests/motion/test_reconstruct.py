@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from steelyard import MotionError, Recording, RecordingError, gather_evidence, read_recording
+from steelyard.model.setup import WRENCH_AXES
 from steelyard.motion import reconstruct_motion, stream_motion
 from steelyard.recording import columns
 from tests.laboratory.trials import robot, short_trial, with_torques
@@ -116,8 +117,105 @@ def test_a_slow_sensor_is_joined_by_straight_lines_and_a_short_silence_too():
     np.testing.assert_array_equal(motion.q, whole.q)
     # The noise of a reading is 0.35 N; four of five readings are gone.
     np.testing.assert_allclose(motion.wrenches["left_foot"], whole.wrenches["left_foot"], atol=1.0)
-    short = silent_between(recording, "left_foot.fz", 3.0, 3.04)
-    np.testing.assert_array_equal(reconstruct_motion(model, short, cutoff=4.0).time, whole.time)
+    assert not any("straight lines are in" in note for note in motion.notes)
+    short = silent_between(recording, "left_foot.fz", 3.0, 3.02)
+    bridged = reconstruct_motion(model, short, cutoff=4.0)
+    np.testing.assert_array_equal(bridged.time, whole.time)
+    assert bridged.notes[-1] == (
+        "0.018 s of 'left_foot.fz' are missing in short silences (up to 20 ms); straight lines are in their place"
+    )
+
+
+@pytest.mark.parametrize("cutoff", [3.0, 10.0])
+def test_what_is_bridged_does_no_harm(cutoff):
+    model, recording = robot("g1"), short_trial("g1", "dance").recording
+    whole = reconstruct_motion(model, recording, cutoff=cutoff, decimate=False)
+    harm = {}
+    for milliseconds in (4, 8, 14, 22, 30, 44):
+        keep = recording.time % 3.0 >= 1e-3 * milliseconds
+        for name, cut in (
+            ("rows", Recording(recording.time[keep], {name: each[keep] for name, each in recording.values.items()})),
+            (
+                "positions",
+                recording.with_values(
+                    {
+                        name: np.where(keep, each, np.nan) if name.startswith("q.") else each
+                        for name, each in recording.values.items()
+                    }
+                ),
+            ),
+        ):
+            motion = reconstruct_motion(model, cut, cutoff=cutoff, decimate=False)
+            same = np.searchsorted(whole.time, motion.time - 1e-6)
+            worst = np.abs(motion.a - whole.a[same]).max() / np.sqrt(np.mean(whole.a**2))
+            harm[name, milliseconds] = worst, any("straight lines" in note for note in motion.notes)
+            # What is told was bridged, what is not was cut out.
+            assert harm[name, milliseconds][1] != any("gaps cost" in note for note in motion.notes)
+    # Of the root mean square, at the worst instant of the worst joint.
+    assert max(worst for worst, _ in harm.values()) < 0.03
+    assert harm["rows", 4][1]
+    assert harm["positions", 8][1]
+
+
+@pytest.mark.parametrize("rate", [20.0, 10.0])
+def test_a_slow_sensors_own_period_is_no_gap_and_bounds_what_is_told(rate):
+    model, recording = g1_dance()
+    slow = {}
+    for name in (f"left_foot.{axis}" for axis in WRENCH_AXES):
+        slow[name] = np.where(np.arange(len(recording)) % round(500.0 / rate) == 0, recording.column(name), np.nan)
+    motion = reconstruct_motion(model, recording.with_values({**recording.values, **slow}))
+    assert motion.sample_rate <= 0.5 * rate * (1.0 + 1e-9)
+    assert f"'left_foot.fx' has {rate:.3g} readings a second, with straight lines between them" in motion.notes
+    # Samples that come faster than the readings are not worth more.
+    fast = reconstruct_motion(model, recording.with_values({**recording.values, **slow}), cutoff=15.0)
+    assert fast.effective_count == pytest.approx(rate * len(fast) / fast.sample_rate)
+    # A reading that is lost is bridged, and told; a long silence is a gap.
+    for lost, cuts in ((1, False), (4, True)):
+        period = round(500.0 / rate)
+        hole = np.array(slow["left_foot.fz"])
+        hole[1900 : 1900 + lost * period] = np.nan
+        broken = recording.with_values({**recording.values, **slow, "left_foot.fz": hole})
+        motion = reconstruct_motion(model, broken, cutoff=2.5)
+        assert (np.diff(motion.time).max() > 1.5 / motion.sample_rate) == cuts
+        assert any("of 'left_foot.fz' are missing in short silences" in note for note in motion.notes) is not cuts
+
+
+def test_an_empty_column_is_passed_over_or_named():
+    model, recording = g1_dance()
+    nothing = np.full(len(recording), np.nan)
+    whole = reconstruct_motion(model, recording, cutoff=10.0)
+    torque = recording.with_values({**recording.values, "tau.left_knee_joint": nothing})
+    motion = reconstruct_motion(model, torque, cutoff=10.0)
+    np.testing.assert_array_equal(motion.time, whole.time)
+    assert "left_knee_joint" not in motion.torques
+    assert "'tau.left_knee_joint' has no readings: taken as not recorded" in motion.notes
+    with pytest.raises(MotionError, match=r"'tau.left_knee_joint' has no readings at all: leave out all columns of"):
+        reconstruct_motion(with_torques("g1"), torque, cutoff=10.0)
+    for column, remedy in (
+        ("left_foot.fz", "leave out all columns of that sensor"),
+        ("q.left_knee_joint", "lock the joint in the setup, if it does not move"),
+    ):
+        empty = recording.with_values({**recording.values, column: nothing})
+        with pytest.raises(MotionError, match=rf"'{column}' has no readings at all: {remedy}"):
+            reconstruct_motion(model, empty, cutoff=10.0)
+    now_and_then = np.where(recording.time % 0.5 < 0.2, nothing, recording.column("left_foot.fz"))
+    rare = recording.with_values({**recording.values, "left_foot.fz": now_and_then})
+    with pytest.raises(MotionError, match=r"'left_foot.fz' is never there for longer than 0.\d+ s: .* higher cutoff"):
+        reconstruct_motion(model, rare, cutoff=5.0)
+
+
+def test_the_first_inertial_sensor_with_readings_is_taken_and_told():
+    model, recording = g1_dance()
+    first, second = (imu.name for imu in model.setup.imus[:2])
+    assert f"the inertial sensor {first!r} tells of the base link" in " ".join(
+        reconstruct_motion(model, recording).notes
+    )
+    silent = {name: np.full(len(recording), np.nan) for name in recording.columns if name.startswith(f"{first}.gyro")}
+    motion = reconstruct_motion(model, recording.with_values({**recording.values, **silent}))
+    asked = reconstruct_motion(model, recording, imu=second)
+    assert f"the inertial sensor {second!r} tells of the base link" in " ".join(motion.notes)
+    np.testing.assert_array_equal(motion.proper_acceleration, asked.proper_acceleration)
+    assert motion.notes == asked.notes
 
 
 def test_an_orientation_with_a_gap_is_not_given_and_costs_no_samples():
@@ -207,6 +305,11 @@ def test_commanded_positions_share_the_clock_and_the_measurements():
         ({"positions": "q_wanted"}, r"positions are 'q_wanted'; choose 'q' \(measured\) or 'q_command'"),
         ({"offsets": {"left_nee_joint": 0.1}}, r"no joint 'left_nee_joint' to add an offset to; did you mean"),
         ({"offsets": {"left_knee_joint": np.nan}}, r"the offset of 'left_knee_joint' is nan"),
+        ({"offsets": {"left_knee_joint": "a"}}, r"the offset of 'left_knee_joint' is 'a'; give rad or m"),
+        ({"offsets": [0.1]}, r"offsets are \[0.1\]; give numbers by joint"),
+        ({"cutoff": True}, r"the cutoff is True Hz; it must be a positive number"),
+        ({"cutoff": "fast"}, r"the cutoff is 'fast' Hz; it must be a positive number"),
+        ({"smoothing": "cubic", "cutoff": "fast"}, r"the cutoff is 'fast' Hz; it must be a positive number"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_sentence(options, message):
@@ -214,6 +317,11 @@ def test_what_does_not_fit_is_said_in_one_sentence(options, message):
     for run in (reconstruct_motion, lambda *args, **kwargs: list(stream_motion(*args, **kwargs))):
         with pytest.raises(MotionError, match=message):
             run(model, recording, **options)
+
+
+def test_a_file_is_not_a_recording():
+    with pytest.raises(MotionError, match=r"a Recording is needed, not str; read a file with read_recording"):
+        reconstruct_motion(robot("g1"), "dance.csv")
 
 
 def test_what_is_missing_is_named():

@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.motion.quaternions import angular_motion, normalised, without_jumps
 from steelyard.motion.smoothing import convolve
-from steelyard.motion.stretches import filled, rows_around, sample_rate
+from steelyard.motion.stretches import LONGEST_GAP, filled, rows_around, sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,9 @@ class Channels:
         return convolve(values, self.smoothing.weights(self.rate)[: 1 + derivatives], self.step)
 
 
-def read_channels(stretch: Recording, start: int, stop: int, smoothing: Smoothing, step: int = 1) -> Channels:
+def read_channels(
+    stretch: Recording, start: int, stop: int, smoothing: Smoothing, step: int = 1, silence: float = LONGEST_GAP
+) -> Channels:
     """Gives rows of an evenly sampled stretch, in memory.
 
     Args:
@@ -86,8 +88,9 @@ def read_channels(stretch: Recording, start: int, stop: int, smoothing: Smoothin
         stop: The row behind the last.
         smoothing: The filter.
         step: Every so many-th smoothed sample is kept.
+        silence: Seconds that a column may be silent between two readings.
     """
-    around = rows_around(stretch)
+    around = rows_around(stretch, silence)
     first = max(0, start - around)
     window = stretch.rows(first, min(len(stretch), stop + around)).loaded()
     return Channels(window, start - first, stop - first, smoothing, sample_rate(stretch), step)

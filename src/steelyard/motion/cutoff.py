@@ -10,7 +10,7 @@ from steelyard.motion.base_state import ImuBase, PoseBase
 from steelyard.motion.joint_state import position_columns
 from steelyard.motion.leverage import joint_leverage, recorded_postures
 from steelyard.motion.spectra import SEGMENT, Group, find_spectra
-from steelyard.motion.stretches import clean_parts
+from steelyard.motion.stretches import bridged_at, clean_parts
 from steelyard.recording.resampling import usual_rate
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ _LIKE_NOISE = 2.5
 """Power of the frequency from which on accelerations grow as noise of positions does (with the fourth)."""
 
 
-def choose_cutoff(model: Model, recording: Recording, base: BaseSource | None = None) -> tuple[float, str]:
+def choose_cutoff(
+    model: Model, recording: Recording, base: BaseSource | None = None, *, highest: float = HIGHEST
+) -> tuple[float, str]:
     """Gives the cutoff (Hz) that the data ask for, and why, in words.
 
     The spectra of joint accelerations, angular acceleration and proper acceleration are added up by what each does to
@@ -57,6 +59,7 @@ def choose_cutoff(model: Model, recording: Recording, base: BaseSource | None = 
         model: The model.
         recording: The recording, in memory or not; of a long one, two minutes are looked at, spread evenly.
         base: What tells of the base link's motion; by default the first inertial sensor that is recorded.
+        highest: The highest that may be chosen, Hz.
     """
     rate = usual_rate(recording.time)
     commanded = all(name in recording.values for name in position_columns(model, "q_command"))
@@ -67,7 +70,9 @@ def choose_cutoff(model: Model, recording: Recording, base: BaseSource | None = 
     parts = list(_parts(recording, columns))
     spectra = find_spectra(parts, _groups(model, parts, positions, sensor), rate)
     if spectra is None:
-        return _snapped(USUAL, rate), "the usual one, because too little was recorded to choose from"
+        return _snapped(
+            min(USUAL, highest), rate, highest
+        ), "the usual one, because too little was recorded to choose from"
     frequencies, signal, noise = spectra.frequencies, spectra.signal, spectra.noise
     step = frequencies[1]
     end = _end_of_signal(signal, noise, step, spectra.moved)
@@ -75,26 +80,40 @@ def choose_cutoff(model: Model, recording: Recording, base: BaseSource | None = 
     lost = step * (signal.sum() - np.cumsum(signal))
     best = float(frequencies[np.argmin(_COUNTED * lost + step * np.cumsum(noise))])
     at_edges = 2.0 * _EDGE_PERIODS / (_LOST_TO_EDGES * recording.duration)
-    cutoff = _snapped(float(np.clip(best, max(LOWEST, at_edges), HIGHEST)), rate)
-    if best < at_edges and at_edges > LOWEST:
-        return cutoff, "any lower, and more than a third of so short a recording would be lost to the filter's edges"
-    if best < LOWEST:
-        return cutoff, "the lowest that is chosen; hardly anything that moves faster stands out of the noise"
-    if best > HIGHEST and spectra.growth(0.5 * HIGHEST, HIGHEST) > _LIKE_NOISE:
+    cutoff = _snapped(float(np.clip(best, max(LOWEST, at_edges), min(highest, HIGHEST))), rate, highest)
+    if best > HIGHEST and highest >= HIGHEST and spectra.growth(0.5 * HIGHEST, HIGHEST) > _LIKE_NOISE:
         return cutoff, (
             "the highest that is chosen; accelerations grow with the frequency there as noise does, but no floor of "
             "noise is to be seen: give a cutoff that is lower"
         )
+    share = 100.0 * float(np.interp(cutoff, frequencies, lost)) / max(step * float(signal.sum()), 1e-300)
+    return cutoff, _reason(best, at_edges, highest, share)
+
+
+def _reason(best: float, at_edges: float, highest: float, share: float) -> str:
+    """Gives in words why a cutoff was chosen.
+
+    Args:
+        best: The one that the data ask for, Hz.
+        at_edges: The lowest that leaves enough of the recording, Hz.
+        highest: The highest that may be chosen, Hz.
+        share: Of the accelerations' power above it, per cent.
+    """
+    if highest < HIGHEST and max(best, LOWEST, at_edges) > highest:
+        return "the highest that the slowest sensor allows"
+    if best < at_edges and at_edges > LOWEST:
+        return "any lower, and more than a third of so short a recording would be lost to the filter's edges"
+    if best < LOWEST:
+        return "the lowest that is chosen; hardly anything that moves faster stands out of the noise"
     if best > HIGHEST:
-        return cutoff, "the highest that is chosen; what moves stands out of the noise even beyond it"
-    share = 100.0 * float(np.interp(cutoff, frequencies, lost)) / (step * float(signal.sum()))
+        return "the highest that is chosen; what moves stands out of the noise even beyond it"
     above = f"{share:.2g}" if share >= 0.001 else "less than 0.001"
-    return cutoff, f"above it noise outweighs what moves ({above} % of the accelerations' power)"
+    return f"above it noise outweighs what moves ({above} % of the accelerations' power)"
 
 
-def _snapped(cutoff: float, rate: float) -> float:
-    """Gives the next higher cutoff that is the sample rate over twice an integer, at least two; within `HIGHEST`."""
-    lowest_step = int(np.ceil(rate / (2.0 * HIGHEST) - 1e-9))
+def _snapped(cutoff: float, rate: float, highest: float = HIGHEST) -> float:
+    """Gives the next higher cutoff that is the sample rate over twice an integer, at least two; within the highest."""
+    lowest_step = int(np.ceil(rate / (2.0 * min(highest, HIGHEST)) - 1e-6))
     return rate / (2.0 * max(2, lowest_step, int(rate / (2.0 * cutoff) + 1e-9)))
 
 
@@ -126,13 +145,14 @@ def _groups(model: Model, parts: Sequence[Recording], positions: Positions, sens
 def _parts(recording: Recording, columns: Sequence[str]) -> Iterator[Recording]:
     chosen = recording.select(columns)
     count, longest = _SPREAD
+    bridged = bridged_at(LOWEST)
     if recording.duration <= longest:
-        yield from clean_parts(chosen.loaded())
+        yield from clean_parts(chosen.loaded(), bridged)
         return
     for start in np.linspace(recording.time[0], recording.time[-1] - SEGMENT, count):
         first, last = np.searchsorted(recording.time, [start, start + SEGMENT])
         if last - first > 1:
-            yield from clean_parts(chosen.rows(int(first), int(last)).loaded())
+            yield from clean_parts(chosen.rows(int(first), int(last)).loaded(), bridged)
 
 
 def _end_of_signal(signal: FloatArray, noise: FloatArray, step: float, moved: float) -> int:

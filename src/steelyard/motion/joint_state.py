@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.model.names import did_you_mean
+from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.setup import WRENCH_AXES
+from steelyard.motion.smoothing import is_number
 from steelyard.recording.column_names import VECTOR_AXES, joint_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import WrenchSensor
     from steelyard.motion.channels import Channels
+    from steelyard.motion.readings import Readings
     from steelyard.recording import Recording
 
 Positions = Literal["q", "q_command"]
@@ -51,6 +54,8 @@ def check_offsets(model: Model, offsets: Mapping[str, float]) -> None:
     Raises:
         MotionError: A joint is unknown or a ball joint, or an offset is not a number.
     """
+    if not isinstance(offsets, Mapping):
+        raise MotionError(f"offsets are {offsets!r}; give numbers by joint, rad or m")
     for joint, offset in offsets.items():
         if joint not in model.joints:
             raise MotionError(
@@ -59,7 +64,7 @@ def check_offsets(model: Model, offsets: Mapping[str, float]) -> None:
             )
         if model.joint(joint).kind == "ball":
             raise MotionError(f"{joint!r} is a ball joint, whose offset is not one number; leave it out", channel=joint)
-        if not np.isfinite(offset):
+        if not is_number(offset):
             raise MotionError(f"the offset of {joint!r} is {offset!r}; give rad or m", channel=joint)
 
 
@@ -93,6 +98,36 @@ def measured_columns(model: Model, recording: Recording) -> tuple[str, ...]:
     """Gives the columns of wrench and torque sensors; what a sensor that is not recorded would give is left out."""
     names = [name for sensor in model.setup.wrench_sensors for name in _wrench_columns(recording, sensor)]
     return (*names, *(name for joint in model.joints for name in _torque_columns(model, recording, joint)))
+
+
+def needed_forces(model: Model, recording: Recording) -> tuple[str, ...]:
+    """Gives the columns of wrench sensors, and of the torques that the setup says are measured, as recorded."""
+    wrenches = [name for sensor in model.setup.wrench_sensors for name in _wrench_columns(recording, sensor)]
+    return (*wrenches, *(name for joint in _measured(model) for name in _torque_columns(model, recording, joint)))
+
+
+def empty_torques(model: Model, columns: Sequence[str], readings: Mapping[str, Readings]) -> tuple[str, ...]:
+    """Gives the columns of torques without any reading, of joints whose torque the setup does not call measured.
+
+    All columns of such a joint are given.
+
+    Args:
+        model: The model.
+        columns: Those of forces and torques that are recorded.
+        readings: Of these.
+    """
+    measured = _measured(model)
+    empty: list[str] = []
+    for joint in model.joints:
+        names = [name for name in _torque_names(model, joint) if name in columns]
+        if joint not in measured and any(readings[name].count == 0 for name in names):
+            empty += names
+    return tuple(empty)
+
+
+def _measured(model: Model) -> list[str]:
+    patterns = model.setup.torques_measured
+    return [joint for joint in model.joints if any(match_pattern(pattern, [joint]) for pattern in patterns)]
 
 
 def read_wrenches(model: Model, channels: Channels) -> dict[str, FloatArray]:
@@ -139,6 +174,10 @@ def _wrench_columns(recording: Recording, sensor: WrenchSensor) -> tuple[str, ..
 
 
 def _torque_columns(model: Model, recording: Recording, joint: str) -> tuple[str, ...]:
-    ball = model.joint(joint).kind == "ball"
-    names = tuple(f"tau.{joint}.{axis}" for axis in VECTOR_AXES) if ball else (f"tau.{joint}",)
+    names = _torque_names(model, joint)
     return names if all(name in recording.values for name in names) else ()
+
+
+def _torque_names(model: Model, joint: str) -> tuple[str, ...]:
+    ball = model.joint(joint).kind == "ball"
+    return tuple(f"tau.{joint}.{axis}" for axis in VECTOR_AXES) if ball else (f"tau.{joint}",)

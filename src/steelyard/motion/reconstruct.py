@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.motion.base_state import BaseSource, FixedBase, ImuBase, PoseBase, SoleBase
+from steelyard.motion.base_choice import Base, choose_base
+from steelyard.motion.base_state import ImuBase, PoseBase
 from steelyard.motion.channels import read_channels
-from steelyard.motion.cutoff import choose_cutoff
+from steelyard.motion.cutoff import HIGHEST, choose_cutoff
 from steelyard.motion.joint_state import (
     POSITIONS,
     Positions,
     check_offsets,
+    empty_torques,
     measured_columns,
+    needed_forces,
     position_columns,
     read_joints,
     read_torques,
     read_wrenches,
 )
 from steelyard.motion.motion import Motion
+from steelyard.motion.readings import Readings, slowest, survey_readings
 from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterworth, local_cubic, local_cubic_of_cutoff
-from steelyard.motion.stretches import LONGEST_GAP, even_stretches, find_runs, sample_rate
+from steelyard.motion.stretches import Silences, bridged_at, even_stretches, find_runs, sample_rate
+from steelyard.recording import Recording
 from steelyard.recording.resampling import usual_rate
+from steelyard.recording.wording import show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from steelyard.model import Model
-    from steelyard.model.setup import Imu, Sole
-    from steelyard.recording import Recording
+    from steelyard.motion.base_state import BaseSource
 
-Base = Literal["imu", "sole", "pose", "fixed"]
-BASES: tuple[Base, ...] = ("imu", "sole", "pose", "fixed")
+__all__ = ["Base", "reconstruct_motion", "stream_motion"]
 
 _WORTH_TELLING = 0.01
+_SLOWEST_SHARE = 0.25
+"""Highest cutoff that is chosen, as a share of the readings a second of the slowest column that is needed."""
+
+_STRAIGHT = 0.1
+"""Share of a slower sensor's rate from which on straight lines between its readings lose some 3 % or more."""
+
+_SLOWER = 0.9
 _PIECE_ROWS = 16384
 _EDGES_A_PIECE = 4
 """A piece is at least so many times as long as what it shares with its neighbours."""
@@ -142,12 +153,15 @@ class _Plan:
 
     Attributes:
         model: The model.
-        recording: The recording.
+        recording: The recording, only with the columns that are used.
         source: What tells of the base link's motion.
         smoothing: The filter.
         decimate: Whether samples that say nothing new are left out.
         offsets: Of the encoders, by joint.
         positions: Which joint positions are used.
+        needed: Columns without which there is no motion.
+        readings: How often columns have readings.
+        bandwidth: The most (Hz) that the slowest of the sensors of forces tells of.
         notes: What was chosen.
     """
 
@@ -158,28 +172,27 @@ class _Plan:
     decimate: bool
     offsets: Mapping[str, float]
     positions: Positions
+    needed: tuple[str, ...]
+    readings: Mapping[str, Readings]
+    bandwidth: float
     notes: tuple[str, ...]
 
-    def pieces(self, rows: int | None) -> Iterator[Motion]:
+    def pieces(self, rows: int | None, silences: Silences | None = None) -> Iterator[Motion]:
         """Gives the motion piece by piece, each of about so many rows of the recording."""
-        needed = (
-            *position_columns(self.model, self.positions),
-            *self.source.columns,
-            *measured_columns(self.model, self.recording),
-        )
-        orientation = [name for name in self.source.orientation_columns if name in self.recording.values]
-        if len(orientation) < len(self.source.orientation_columns):
-            orientation = []
+        silences = silences if silences is not None else self.silences()
+        orientation = [name for name in self.recording.columns if name not in self.needed]
         found = False
-        for stretch in even_stretches(self.recording.select([*needed, *orientation])):
+        for stretch in even_stretches(self.recording, silences):
             rate = sample_rate(stretch)
             edge = self.smoothing.edge(rate)
             step = self.smoothing.decimation(rate) if self.decimate else 1
             size = rows if rows is not None else max(_PIECE_ROWS, _EDGES_A_PIECE * edge)
-            told = find_runs(stretch, orientation, size) if orientation else []
-            for start, stop in find_runs(stretch, needed, size):
+            aside = Silences(silences.bridged, self.readings)
+            told = find_runs(stretch, orientation, size, aside) if orientation else []
+            silent = int(silences.most(orientation) * rate)
+            for start, stop in find_runs(stretch, self.needed, size, silences):
                 kept = -(-(stop - start - 2 * edge) // step)
-                oriented = bool(orientation) and _is_told(start, stop, told, rate)
+                oriented = any(first <= start + silent and stop - silent <= last for first, last in told)
                 for first in range(0, kept, max(1, size // step)):
                     last = min(kept, first + max(1, size // step))
                     found = True
@@ -187,27 +200,73 @@ class _Plan:
                         stretch, start + first * step, start + (last - 1) * step + 2 * edge + 1, step, oriented=oriented
                     )
         if not found:
-            seconds = 2.0 * edge / rate
-            raise MotionError(
-                f"{self.recording.name} has no stretch without gaps that is longer than {seconds:.3g} s, as "
-                f"{self.smoothing} needs; see `steelyard inspect` for its gaps, or choose a higher "
-                "cutoff"
-            )
+            raise self._too_short()
+
+    def silences(self) -> Silences:
+        """Gives how long columns may be silent."""
+        return Silences(bridged_at(self.smoothing.cutoff), self.readings)
 
     def whole(self) -> Motion:
-        """Gives the motion as one; a note tells what gaps cost."""
-        motion = _joined(list(self.pieces(None)))
+        """Gives the motion as one; notes tell what was bridged, and what gaps cost."""
+        silences = self.silences()
+        motion = _joined(list(self.pieces(None, silences)))
+        notes = list(motion.notes)
+        if silences.seconds:
+            worst = max(silences.seconds, key=lambda name: silences.seconds[name])
+            others = f", and as much or less of {len(silences.seconds) - 1} more" if len(silences.seconds) > 1 else ""
+            notes.append(
+                f"{silences.seconds[worst]:.3g} s of {'rows' if worst == 'time' else repr(worst)} are missing in short "
+                f"silences (up to {1e3 * max(silences.longest.values()):.3g} ms){others}; straight lines are in "
+                "their place"
+            )
         rate = usual_rate(self.recording.time)
         duration = self.recording.duration
         lost = duration - 2.0 * self.smoothing.edge(rate) / rate - len(motion) / motion.sample_rate
-        if lost < max(_WORTH_TELLING * duration, 1.5 / motion.sample_rate):
-            return motion
-        told = f"gaps cost {lost:.3g} s of {duration:.3g} s, with what the filter needs next to them"
-        return replace(motion, notes=(*motion.notes, told))
+        if lost >= max(_WORTH_TELLING * duration, 1.5 / motion.sample_rate):
+            notes.append(f"gaps cost {lost:.3g} s of {duration:.3g} s, with what the filter needs next to them")
+        return replace(motion, notes=tuple(notes))
+
+    def _too_short(self) -> MotionError:
+        """Gives the error that tells why there is no motion: which column leaves the least, and what can be done."""
+        rate = usual_rate(self.recording.time)
+        seconds = 2.0 * self.smoothing.edge(rate) / rate
+        words = f"{self.recording.name} has no stretch without gaps that is longer than {seconds:.3g} s, as "
+        words += f"{self.smoothing} needs; "
+        silences = self.silences()
+        clock = max((stretch.duration for stretch in even_stretches(self.recording, silences)), default=0.0)
+        if clock <= seconds:
+            return MotionError(f"{words}its longest lasts {clock:.3g} s: choose a higher cutoff", channel="time")
+        longest = dict.fromkeys(self.needed, 0.0)
+        for stretch in even_stretches(self.recording, silences):
+            for name in self.needed:
+                for start, stop in find_runs(stretch, [name], _PIECE_ROWS, silences):
+                    longest[name] = max(longest[name], (stop - 1 - start) / sample_rate(stretch))
+        worst = min(longest, key=lambda name: longest[name])
+        if not self.readings[worst].count:
+            empty = [name for name in self.needed if not self.readings[name].count]
+            told = f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings at all"
+        elif longest[worst] <= seconds:
+            told = f"{worst!r} is never there for longer than {longest[worst]:.3g} s"
+        else:
+            return MotionError(
+                f"{words}columns are silent in turns: choose a higher cutoff, or see `steelyard inspect`"
+            )
+        return MotionError(f"{words}{told}: {self._remedy(worst)}", channel=worst)
+
+    def _remedy(self, column: str) -> str:
+        """Gives what can be done where a column leaves nothing."""
+        higher = ", or choose a higher cutoff" if self.readings[column].count else ""
+        if column in position_columns(self.model, self.positions):
+            return f"lock the joint in the setup, if it does not move{higher}"
+        if column in self.source.columns:
+            another = "name another with imu=, or " if isinstance(self.source, ImuBase) else ""
+            return f"{another}choose another base={higher}"
+        return f"leave out all columns of that sensor (recording.select), if the motion can do without{higher}"
 
     def _piece(self, stretch: Recording, start: int, stop: int, step: int, *, oriented: bool) -> Motion:
         """Gives the motion of some rows of a stretch."""
-        channels = read_channels(stretch, start, stop, self.smoothing, step)
+        silence = self.silences().most(stretch.columns)
+        channels = read_channels(stretch, start, stop, self.smoothing, step, silence)
         joints = read_joints(self.model, channels, self.positions, self.offsets)
         base = self.source.state(self.model, channels, joints, oriented=oriented)
         return Motion(
@@ -222,7 +281,7 @@ class _Plan:
             wrenches=read_wrenches(self.model, channels),
             torques=read_torques(self.model, channels),
             sample_rate=channels.rate / step,
-            bandwidth=self.smoothing.bandwidth(channels.rate),
+            bandwidth=min(self.bandwidth, self.smoothing.bandwidth(channels.rate)),
             orientation=base.orientation,
             origin=self.recording.origin,
             notes=self.notes,
@@ -243,19 +302,53 @@ def _plan(
     offsets: Mapping[str, float] | None,
     positions: Positions,
 ) -> _Plan:
+    if not isinstance(recording, Recording):
+        raise MotionError(f"a Recording is needed, not {type(recording).__name__}; read a file with read_recording")
     if positions not in POSITIONS:
         raise MotionError(f"positions are {positions!r}; choose 'q' (measured) or 'q_command' (commanded)")
     if len(recording) < 2:
         raise MotionError(f"{recording.name} has one row; a motion needs many", channel="time")
     check_offsets(model, offsets or {})
-    source = _choose_base(model, recording, base, imu, sole, positions)
-    chosen, why = _choose_smoothing(model, recording, source, smoothing, cutoff, order, window)
+    joints, forces = position_columns(model, positions), measured_columns(model, recording)
+    of_imus = [
+        name for each in model.setup.imus for name in (*ImuBase(each).columns, *ImuBase(each).orientation_columns)
+    ]
+    readings = survey_readings(recording, [*joints, *forces, *of_imus, *PoseBase().columns])
+    source, told = choose_base(model, recording, readings, base, imu, sole, positions)
+    empty = empty_torques(model, forces, readings)
+    needed = (*joints, *source.columns, *(name for name in forces if name not in empty))
+    orientation = [name for name in source.orientation_columns if name in readings and readings[name].count]
+    if len(orientation) < len(source.orientation_columns):
+        orientation = []
+    used = recording.select([*needed, *orientation])
+    slow, slow_rate = slowest(readings, needed)
+    chosen, why = _choose_smoothing(
+        model, recording, source, smoothing, cutoff, order, window, highest=_SLOWEST_SHARE * slow_rate
+    )
     rate = usual_rate(recording.time)
     step = chosen.decimation(rate) if decimate else 1
     notes = [f"all channels pass {chosen}: {why}"]
     if step > 1:
         notes.append(f"one of {step} samples is kept: {rate / step:.4g} of {rate:.4g} a second")
-    return _Plan(model, recording, source, chosen, decimate, dict(offsets or {}), positions, tuple(notes))
+    notes.append(told)
+    if chosen.cutoff > _STRAIGHT * slow_rate and slow_rate < _SLOWER * rate:
+        notes.append(f"{slow!r} has {slow_rate:.3g} readings a second, with straight lines between them")
+    if empty:
+        notes.append(f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings: taken as not recorded")
+    _, force_rate = slowest(readings, needed_forces(model, recording))
+    return _Plan(
+        model,
+        used,
+        source,
+        chosen,
+        decimate,
+        dict(offsets or {}),
+        positions,
+        needed,
+        readings,
+        0.5 * force_rate,
+        tuple(notes),
+    )
 
 
 def _choose_smoothing(
@@ -266,6 +359,8 @@ def _choose_smoothing(
     cutoff: float | None,
     order: int,
     window: float | None,
+    *,
+    highest: float,
 ) -> tuple[Smoothing, str]:
     """Gives the filter, and in words who chose it."""
     if kind not in KINDS:
@@ -278,62 +373,8 @@ def _choose_smoothing(
         return local_cubic(window), "as asked for"
     why = "as asked for"
     if cutoff is None:
-        cutoff, why = choose_cutoff(model, recording, source)
+        cutoff, why = choose_cutoff(model, recording, source, highest=min(HIGHEST, highest))
     return (butterworth(cutoff, order) if kind == "butterworth" else local_cubic_of_cutoff(cutoff)), why
-
-
-def _choose_base(
-    model: Model, recording: Recording, base: Base | None, imu: str | None, sole: str | None, positions: Positions
-) -> BaseSource:
-    if base is None:
-        base = "fixed" if model.base == "fixed" else "sole" if positions == "q_command" else "imu"
-    if base not in BASES:
-        raise MotionError(f"the base is {base!r}; choose 'imu', 'sole', 'pose' or 'fixed'")
-    if imu is not None and base != "imu":
-        raise MotionError(f"an inertial sensor, {imu!r}, is named, but the base is {base!r}; leave one of them out")
-    if sole is not None and base != "sole":
-        raise MotionError(f"a sole, {sole!r}, is named, but the base is {base!r}; leave one of them out")
-    if base == "fixed" and model.base != "fixed":
-        raise MotionError(f"{model.name} floats; say how its base moves, or load it with base='fixed'")
-    if base != "fixed" and model.base == "fixed":
-        raise MotionError(f"the base of {model.name} is fixed and does not move; leave base={base!r} out")
-    if base == "imu":
-        return ImuBase(_choose_imu(model, recording, imu))
-    if base == "sole":
-        return SoleBase(_choose_sole(model, sole))
-    if base == "pose":
-        missing = [name for name in PoseBase().columns if name not in recording.values]
-        if missing:
-            raise MotionError(
-                f"{recording.name} has no column {missing[0]!r}; base='pose' needs base.position.x, y, z and "
-                "base.quat.x, y, z, w",
-                channel=missing[0],
-            )
-        return PoseBase()
-    return FixedBase()
-
-
-def _choose_imu(model: Model, recording: Recording, name: str | None) -> Imu:
-    known = [imu for imu in model.setup.imus if name in (None, imu.name)]
-    if not known:
-        names = ", ".join(repr(imu.name) for imu in model.setup.imus) or "none"
-        raise MotionError(f"the setup of {model.name} has no inertial sensor {name or 'at all'} (it has {names})")
-    recorded = [imu for imu in known if all(column in recording.values for column in ImuBase(imu).columns)]
-    return (recorded or known)[0]
-
-
-def _choose_sole(model: Model, name: str | None) -> Sole:
-    for sole in model.setup.soles:
-        if name in (None, sole.name):
-            return sole
-    known = ", ".join(repr(sole.name) for sole in model.setup.soles) or "none"
-    raise MotionError(f"the setup of {model.name} has no sole {name or 'at all'} (it has {known})")
-
-
-def _is_told(start: int, stop: int, told: Sequence[tuple[int, int]], rate: float) -> bool:
-    """Tells whether the orientation is known all over a run of rows, but for less than a gap at its ends."""
-    silent = int(LONGEST_GAP * rate)
-    return any(first <= start + silent and stop - silent <= last for first, last in told)
 
 
 def _joined(pieces: Sequence[Motion]) -> Motion:

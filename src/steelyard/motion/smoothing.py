@@ -64,7 +64,7 @@ class Smoothing:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise MotionError(f"the smoothing is {self.kind!r}; choose 'butterworth' or 'cubic'")
-        if not (_is_number(self.cutoff) and self.cutoff > 0.0):
+        if not (is_number(self.cutoff) and self.cutoff > 0.0):
             raise MotionError(f"the cutoff is {self.cutoff!r} Hz; it must be a positive number")
         if self.kind == "butterworth" and not (
             isinstance(self.order, int | np.integer) and _ORDERS[0] <= self.order <= _ORDERS[1]
@@ -108,13 +108,15 @@ def butterworth(cutoff: float, order: int = 4) -> Smoothing:
 
 def local_cubic(window: float) -> Smoothing:
     """Gives local cubic polynomials over a window: seconds on each side."""
-    if not (_is_number(window) and window > 0.0):
+    if not (is_number(window) and window > 0.0):
         raise MotionError(f"the window is {window!r}; give seconds on each side, more than none")
     return Smoothing("cubic", _HALF_POWER_OF_BIWEIGHT / window, window=window)
 
 
 def local_cubic_of_cutoff(cutoff: float) -> Smoothing:
     """Gives the local cubic polynomials whose cutoff (Hz) is given."""
+    if not (is_number(cutoff) and cutoff > 0.0):
+        raise MotionError(f"the cutoff is {cutoff!r} Hz; it must be a positive number")
     return Smoothing("cubic", cutoff, window=_HALF_POWER_OF_BIWEIGHT / cutoff)
 
 
@@ -204,5 +206,8 @@ def _taper(edge: int) -> FloatArray:
     return np.asarray(np.cos(0.5 * np.pi * np.clip((place - _FLAT) / (1.0 - _FLAT), 0.0, 1.0)) ** 2)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Tells whether a value is a finite number, not a truth value."""
+    if isinstance(value, bool | np.bool_):
+        return False
     return isinstance(value, int | float | np.integer | np.floating) and bool(np.isfinite(value))
