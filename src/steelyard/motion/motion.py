@@ -9,12 +9,16 @@ import numpy as np
 
 from steelyard.exceptions import MotionError
 from steelyard.model.names import did_you_mean
+from steelyard.recording.resampling import usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
+
+_SLOWER = 0.75
+"""Share of the sample rate below which samples were left out throughout."""
 
 GRAVITY = 9.81
 """Acceleration of free fall (m/s²), downwards."""
@@ -96,8 +100,13 @@ class Motion:
         return self._at(slice(None, None, step), self.sample_rate / step)
 
     def where(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Motion:
-        """Gives the samples that a mask of shape (n,) chooses."""
-        return self._at(chosen, self.sample_rate)
+        """Gives the samples that a mask of shape (n,) chooses.
+
+        Where it chooses every so many-th, the sample rate is theirs; gaps leave it as it is.
+        """
+        part = self._at(chosen, self.sample_rate)
+        rate = usual_rate(part.time)
+        return replace(part, sample_rate=rate) if 0.0 < rate < _SLOWER * self.sample_rate else part
 
     def _at(self, part: Any, sample_rate: float) -> Motion:
         return replace(
@@ -220,17 +229,28 @@ def motion_from_generalized(
 
     Args:
         model: The model.
-        time: Seconds, shape (n,).
+        time: Increasing seconds, shape (n,); evenly spaced except over gaps.
         q: Configurations, shape (n, position_size): the floating base's position and quaternion first.
         v: Velocities, shape (n, velocity_size): the floating base's in its own axes.
         a: Accelerations, likewise (the derivatives of `v`).
         gravity: Acceleration of free fall, along −z of the world, m/s².
         **measured: `wrenches`, `torques`, `contacts`, `bandwidth` of the Motion.
+
+    Raises:
+        MotionError: Times do not increase, or an array has the wrong shape.
     """
     arrays = {"time": time, "q": q, "v": v, "a": a}
     times, positions, velocities, accelerations = (_as_numbers(values, name) for name, values in arrays.items())
-    if times.ndim != 1 or (len(times) > 1 and not times[-1] > times[0]):
+    if times.ndim != 1 or not np.all(np.isfinite(times)):
         raise MotionError("time must be one row of increasing seconds", channel="time")
+    back = np.flatnonzero(np.diff(times) <= 0.0)
+    if len(back):
+        raise MotionError(
+            f"time does not increase after sample {back[0]} ({times[back[0]]:.4g} s); sort the samples, or gather from "
+            "a list of motions",
+            channel="time",
+            sample=int(back[0]),
+        )
     count = len(times)
     widths = {"q": (positions, model.position_size), "v": (velocities, model.velocity_size)}
     widths["a"] = (accelerations, model.velocity_size)
@@ -239,7 +259,7 @@ def motion_from_generalized(
             raise MotionError(
                 f"{name} has the shape {values.shape}; {count} samples need {(count, width)}", channel=name
             )
-    rate = (count - 1) / (times[-1] - times[0]) if count > 1 else 1.0
+    rate = usual_rate(times) if count > 1 else 1.0
     root = model.bodies[0].name
     if model.base == "fixed":
         zeros = np.zeros((count, 3))
