@@ -14,16 +14,25 @@ if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
 
 
+_DIGITS = 64
+
+
 class Identity:
-    """The identity of a recording, computed when it is first asked for; its parts and its copies share it.
+    """The identity of a recording; its parts and its copies share it.
 
     Args:
-        compute: Gives the hash; called once, and let go of then.
+        compute: Gives the hash; called when the hash is first asked for, once, and let go of then.
+        known: The hash, where it is known already.
     """
 
-    def __init__(self, compute: Callable[[], str]) -> None:
-        self._compute: Callable[[], str] | None = compute
-        self._known = ""
+    def __init__(self, compute: Callable[[], str] | None, known: str = "") -> None:
+        self._compute = compute
+        self._known = known
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the hash is known already."""
+        return self._compute is None
 
     @property
     def sha256(self) -> str:
@@ -36,7 +45,13 @@ class Identity:
 
 def known_identity(sha256: str) -> Identity:
     """Gives the identity whose hash is known."""
-    return Identity(lambda: sha256)
+    return Identity(None, sha256)
+
+
+def stored_identity(text: object) -> Identity | None:
+    """Gives the identity that a file of Steelyard's states, or None where it states none."""
+    good = isinstance(text, str) and len(text) == _DIGITS and set(text) <= set("0123456789abcdef")
+    return known_identity(str(text)) if good else None
 
 
 def hash_columns(time: FloatArray, values: Mapping[str, FloatArray]) -> str:

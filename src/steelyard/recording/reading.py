@@ -80,7 +80,8 @@ def read_recording(
         recording = _read_messages(place, kind, setup, clock or setup.recording.clock)
     else:
         recording = _read_columns(place, kind, setup.recording, model.joints if model is not None else ())
-    recording = replace(recording, identity=known_identity(hash_file(place)))
+    if recording.identity is None or not recording.identity.is_known:
+        recording = replace(recording, identity=known_identity(hash_file(place)))
     if mapped:
         recording = _take_delays_out(recording, setup)
     for note in recording.notes:

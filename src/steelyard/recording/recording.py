@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MAPPED_MARK = "steelyard_mapped"
 """Key under which a file of Steelyard's says whether the recording in it was `mapped`."""
 
+ORIGIN_MARK = "steelyard_origin"
+"""Key under which a file of Steelyard's says which recording is in it; see `Recording.origin`."""
+
 _MOST_ROWS = 100_000_000
 
 
@@ -167,7 +170,14 @@ class Recording:
         return replace(self, values=select_columns(self.values, columns))
 
     def with_values(self, values: Mapping[str, FloatArray]) -> Recording:
-        """Gives a recording with other columns on the same clock."""
+        """Gives a recording with other columns on the same clock.
+
+        It keeps the `origin`: the columns should tell of the same instants, corrected say. Columns that tell of
+        another motion belong into a new Recording, or it will be taken for data that were seen before.
+
+        Args:
+            values: All columns, by name; what is not among them is left out.
+        """
         return replace(self, values=values)
 
     def loaded(self) -> Recording:
@@ -273,7 +283,9 @@ class Recording:
         """Hash of what it came from, the same for all parts and copies of it, resampled or with other columns.
 
         Of a file (or the files of a bag's folder) it is the sha256 of the content, of columns in memory that of time
-        and values. Two recordings of one origin tell of the same instants where their times are the same.
+        and values. Files that Steelyard writes state it, and it is read from there; CSV files and ROS 1 bags cannot,
+        nor can other bags whose first second is not that from which the recording's times count. Two recordings of one
+        origin tell of the same instants where their times are the same.
         """
         return self.identity.sha256 if self.identity is not None else self.sha256
 

@@ -25,8 +25,8 @@ def write_recording(recording: Recording, path: str | Path) -> None:
     """Writes a recording; the ending says how: .csv, .csv.gz, .parquet, .npz, .h5, .mcap, .bag; none: a ROS 2 bag.
 
     Reading it again gives the same numbers to the last bit, except that CSV loses the epoch, and that messages hold
-    what their kinds can. Whether the recording was `mapped` is kept, and heeded when it is read, except in CSV files
-    and ROS bags. It is first written beside its place: a failure leaves what was there.
+    what their kinds can. Whether the recording was `mapped`, and its `origin`, are kept, and heeded when it is read,
+    except in CSV files; see `Recording.origin`. It is first written beside its place: a failure leaves what was there.
 
     Args:
         recording: What to write.

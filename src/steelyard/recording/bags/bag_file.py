@@ -13,8 +13,9 @@ from steelyard.recording.bags.mcap_file import scan_mcap
 from steelyard.recording.bags.ros1_scan import CALLER, MAPPED_CALLER, scan_ros1
 from steelyard.recording.bags.scan_log import complaint
 from steelyard.recording.bags.topic_recording import build_recording, open_collector
-from steelyard.recording.bags.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
+from steelyard.recording.bags.topic_writing import MAPPED, MARK, ORIGIN, describe, encode_messages, plan_topics
 from steelyard.recording.extras import missing_package
+from steelyard.recording.identity import stored_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,6 +93,7 @@ def _scan_folder(folder: Path, collector: MessageCollector) -> None:
     said = information.get("custom_data")
     mapped = said.get(f"{MARK}.{MAPPED}") if isinstance(said, dict) else None
     collector.written, collector.mapped = mapped is not None, mapped == "true"
+    collector.origin = stored_identity(said.get(f"{MARK}.{ORIGIN}")) if isinstance(said, dict) else None
 
 
 def _plain_mcap_files(folder: Path, information: Mapping[str, Any]) -> list[Path] | None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.scan_log import ScanLog, complaint
 from steelyard.recording.bags.topic_recording import build_recording, open_collector
-from steelyard.recording.bags.topic_writing import MAPPED, MARK, describe, encode_messages, plan_topics
+from steelyard.recording.bags.topic_writing import MAPPED, MARK, ORIGIN, describe, encode_messages, plan_topics
 from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
 from steelyard.recording.extras import missing_package
+from steelyard.recording.identity import stored_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +70,7 @@ def scan_mcap(path: Path, collector: MessageCollector) -> None:
     # A bag may consist of several files.
     collector.written = scan.mark is not None
     collector.mapped = scan.mark is not None and scan.mark.get(MAPPED) == "true"
+    collector.origin = stored_identity(scan.mark.get(ORIGIN)) if scan.mark is not None else None
     collector.notes += notes if path.name == collector.name else [f"{path.name!r}: {note}" for note in notes]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from steelyard.model.parameters import FloatArray
     from steelyard.recording.bags.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
+    from steelyard.recording.identity import Identity
 
 SPOOL_BYTES = 4_000_000
 """Bytes of rows that one stream keeps in memory: several of them are read at once."""
@@ -249,6 +250,7 @@ class MessageCollector:
         notes: What was noticed.
         written: Whether Steelyard wrote the bag: its topics are then called after the sensors.
         mapped: Whether it did so after a setup's map was applied.
+        origin: Which recording it is, where that is stated.
     """
 
     def __init__(self, name: str, ignored: tuple[str, ...] = ()) -> None:
@@ -257,6 +259,7 @@ class MessageCollector:
         self.notes: list[str] = []
         self.written = False
         self.mapped = False
+        self.origin: Identity | None = None
         self._ignored = frozenset(ignored)
         self._readers: dict[tuple[str, Kind, Encoding], TopicReader] = {}
 

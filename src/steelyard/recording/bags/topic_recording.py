@@ -100,6 +100,7 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
         epoch,
         tuple(dict.fromkeys(notes)),
         mapped=collector.mapped,
+        identity=collector.origin,
     )
 
 

@@ -35,6 +35,7 @@ MARK = "steelyard"
 """The name under which a bag that Steelyard wrote says so."""
 
 MAPPED = "mapped"
+ORIGIN = "origin"
 
 _MOST_SECONDS = {"ros1": 2**32, "cdr": 2**31}
 
@@ -91,10 +92,15 @@ class OutgoingMessage:
 
 
 def describe(recording: Recording) -> dict[str, str]:
-    """Gives what a bag says of itself: who wrote it, and whether a setup's map is in its columns already."""
+    """Gives what a bag says of itself: who wrote it, whether a setup's map is in its columns already, and its origin.
+
+    A bag is read with times from its own first second on; the origin is stated where the recording's times are these.
+    """
     from steelyard import __version__  # noqa: PLC0415 (the package itself imports this room)
 
-    return {"version": __version__, MAPPED: "true" if recording.mapped else "false"}
+    same_times = recording.epoch == 0 or 0.0 <= recording.time[0] < 1.0
+    mark = {"version": __version__, MAPPED: "true" if recording.mapped else "false"}
+    return {**mark, ORIGIN: recording.origin} if same_times else mark
 
 
 def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:

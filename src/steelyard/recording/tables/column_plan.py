@@ -16,6 +16,8 @@ from steelyard.recording.wording import count, show_name, show_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from steelyard.recording.identity import Identity
+
 _REMEDY = "name its columns in the setup's [recording.columns] (docs/setup.md)"
 
 
@@ -53,10 +55,12 @@ class OwnMark:
     Attributes:
         epoch: The second since 1970 that its times count from.
         mapped: Whether the recording in it was `mapped`.
+        origin: Which recording it is, where that is stated.
     """
 
     epoch: int = 0
     mapped: bool = False
+    origin: Identity | None = None
 
 
 def heed_mark(recording_map: RecordingMap, mark: OwnMark | None) -> RecordingMap:

@@ -10,7 +10,8 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.extras import missing_package
-from steelyard.recording.recording import MAPPED_MARK
+from steelyard.recording.identity import stored_identity
+from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
 from steelyard.recording.tables.column_plan import OwnMark, heed_mark
 from steelyard.recording.wording import reason, show_name
@@ -117,7 +118,9 @@ class Hdf5Source:
 
     def _read_mark(self) -> OwnMark:
         try:
-            return OwnMark(int(self._file.attrs[_EPOCH]), bool(self._file.attrs.get(MAPPED_MARK, False)))
+            attributes = self._file.attrs
+            origin = stored_identity(attributes.get(ORIGIN_MARK))
+            return OwnMark(int(attributes[_EPOCH]), bool(attributes.get(MAPPED_MARK, False)), origin)
         except _DAMAGE as error:
             raise _damaged(self._name, error) from error
 
@@ -146,7 +149,7 @@ class _DatasetReader:
 def write_hdf5(recording: Recording, path: Path, version: str) -> None:
     """Writes a recording as HDF5: "time", "values" (rows, columns), and their names in "columns".
 
-    The epoch, and whether it was mapped, are attributes of the file.
+    The epoch, whether it was mapped, and its origin are attributes of the file.
     Names of columns may hold a slash, which HDF5 would take for a folder: they are data, not names of datasets.
 
     Args:
@@ -165,6 +168,7 @@ def write_hdf5(recording: Recording, path: Path, version: str) -> None:
         file.attrs[_MARK] = version
         file.attrs[_EPOCH] = recording.epoch
         file.attrs[MAPPED_MARK] = recording.mapped
+        file.attrs[ORIGIN_MARK] = recording.origin
         file.create_dataset(_TIME, data=recording.time)
         file.create_dataset(_COLUMNS, data=list(recording.columns), dtype=h5py.string_dtype())
         values = file.create_dataset(_VALUES, (len(recording), width), dtype="<f8", chunks=chunk if width else None)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.recording import MAPPED_MARK
+from steelyard.recording.identity import stored_identity
+from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
 from steelyard.recording.tables.column_plan import OwnMark, heed_mark
 from steelyard.recording.wording import reason, show_name
@@ -118,7 +119,16 @@ class NpzSource:
         """Gives what a file that Steelyard wrote says of itself."""
         if _MARK not in self._members:
             return None
-        return OwnMark(self._read_number(_EPOCH, "<i8"), bool(self._read_number(MAPPED_MARK, "|b1")))
+        origin = stored_identity(self._read_text(ORIGIN_MARK, "<U64"))
+        return OwnMark(self._read_number(_EPOCH, "<i8"), bool(self._read_number(MAPPED_MARK, "|b1")), origin)
+
+    def _read_text(self, key: str, kind: str) -> str:
+        """Gives a single text, or none where there is none of this kind."""
+        member = self._members.get(key)
+        if member is None or member.shape or member.dtype != np.dtype(kind):
+            return ""
+        stream = _MemberStream(self._zip, member, f"{self._name}: the array {key!r}")
+        return stream.read(member.dtype.itemsize).decode("utf-32-le", errors="replace")
 
     def _read_number(self, key: str, kind: str) -> int:
         """Gives a single number, or zero where there is none of this kind."""
@@ -233,7 +243,7 @@ class _ChannelsInPieces:
 
 
 def write_npz(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as NPZ: "time", each column under its name, the epoch, and whether it was mapped.
+    """Writes a recording as NPZ: "time", each column under its name, the epoch, its origin, and if it was mapped.
 
     Args:
         recording: What to write.
@@ -245,12 +255,13 @@ def write_npz(recording: Recording, path: Path, version: str) -> None:
         OSError: The file cannot be written.
     """
     for name in recording.columns:
-        if name in {_MARK, _EPOCH, MAPPED_MARK}:
+        if name in {_MARK, _EPOCH, MAPPED_MARK, ORIGIN_MARK}:
             raise RecordingError(f"the column {name!r} cannot be named in an NPZ file; write .parquet", column=name)
     with zipfile.ZipFile(path, "w") as archive:
         _write_array(archive, _MARK, np.array(version))
         _write_array(archive, _EPOCH, np.array(recording.epoch, dtype="<i8"))
         _write_array(archive, MAPPED_MARK, np.array(recording.mapped, dtype=np.bool_))
+        _write_array(archive, ORIGIN_MARK, np.array(recording.origin, dtype="<U64"))
         _write_array(archive, "time", recording.time)
         for name in recording.columns:
             _write_array(archive, name, recording.values[name])

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from steelyard.exceptions import RecordingError
 from steelyard.recording import columns as limits
 from steelyard.recording.columns import LazyColumns, MappedColumns
-from steelyard.recording.recording import MAPPED_MARK
+from steelyard.recording.identity import stored_identity
+from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.column_plan import Contents, OwnMark, heed_mark, plan_columns
 from steelyard.recording.tables.table import block_rows, fill_rows, finish_recording, join_stamps, read_table
 from steelyard.recording.wording import reason, show_name
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _MARK = b"steelyard"
 _EPOCH = b"epoch"
 _MAPPED = MAPPED_MARK.encode()
+_ORIGIN = ORIGIN_MARK.encode()
 _TRUTH = (b"false", b"true")
 _CHUNKS_IN_PIECE = 4
 
@@ -158,7 +160,7 @@ class ParquetColumns(LazyColumns):
 def write_parquet(recording: Recording, path: Path, version: str) -> None:
     """Writes a recording as Parquet: "time" first, nothing where nothing was measured.
 
-    The epoch, and whether it was mapped, are among the metadata.
+    The epoch, whether it was mapped, and its origin are among the metadata.
 
     Args:
         recording: What to write.
@@ -170,7 +172,12 @@ def write_parquet(recording: Recording, path: Path, version: str) -> None:
     """
     schema = pa.schema(
         [(name, pa.float64()) for name in ("time", *recording.columns)],
-        metadata={_MARK: version.encode(), _EPOCH: str(recording.epoch).encode(), _MAPPED: _TRUTH[recording.mapped]},
+        metadata={
+            _MARK: version.encode(),
+            _EPOCH: str(recording.epoch).encode(),
+            _MAPPED: _TRUTH[recording.mapped],
+            _ORIGIN: recording.origin.encode(),
+        },
     )
     # Readings differ in their last bits from row to row: there are no words to make a dictionary of.
     with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
@@ -209,7 +216,8 @@ def _read_mark(metadata: dict[bytes, bytes]) -> OwnMark | None:
         return None
     text = metadata.get(_EPOCH, b"").decode("ascii", errors="replace")
     epoch = int(text) if text.removeprefix("-").isdecimal() and len(text) < 16 else 0
-    return OwnMark(epoch, metadata.get(_MAPPED) == _TRUTH[True])
+    origin = metadata.get(_ORIGIN, b"").decode("ascii", errors="replace")
+    return OwnMark(epoch, metadata.get(_MAPPED) == _TRUTH[True], stored_identity(origin))
 
 
 def _as_stamps(column: pa.Array) -> Any:

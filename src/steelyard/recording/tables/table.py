@@ -148,7 +148,7 @@ def finish_recording(
     mark = source.mark
     if mark is None:
         return Recording(time, values, name, epoch, tuple(notes))
-    return Recording(time, values, name, epoch + mark.epoch, tuple(notes), mark.mapped)
+    return Recording(time, values, name, epoch + mark.epoch, tuple(notes), mark.mapped, mark.origin)
 
 
 @dataclass
