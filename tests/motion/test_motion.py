@@ -27,9 +27,9 @@ def test_a_gap_does_not_change_the_sample_rate():
 def test_times_must_increase():
     time = np.arange(100) / 10.0
     time[40:] -= 2.0
-    with pytest.raises(MotionError, match=r"time does not increase after sample 39 \(3.9 s\)"):
+    with pytest.raises(MotionError, match=r"time is not increasing after sample 39 \(3.9 s\)"):
         at_rest(time)
-    with pytest.raises(MotionError, match=r"time does not increase after sample 0"):
+    with pytest.raises(MotionError, match=r"time is not increasing after sample 0"):
         at_rest(np.zeros(5))
     with pytest.raises(MotionError, match=r"time must be one row of increasing seconds"):
         at_rest(np.full(5, np.nan))

@@ -246,7 +246,7 @@ def motion_from_generalized(
     back = np.flatnonzero(np.diff(times) <= 0.0)
     if len(back):
         raise MotionError(
-            f"time does not increase after sample {back[0]} ({times[back[0]]:.4g} s); sort the samples, or gather from "
+            f"time is not increasing after sample {back[0]} ({times[back[0]]:.4g} s); sort the samples, or gather from "
             "a list of motions",
             channel="time",
             sample=int(back[0]),
