@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
     from steelyard.model.parameters import FloatArray
 
-
 _DIGITS = 64
 
 
 class Identity:
-    """The identity of a recording; its parts and its copies share it.
+    """The identity of a recording: one object that all its parts and copies share, so that it is hashed once at most.
+
+    Reading a file knows it at once; of columns in memory it is found when it is first asked for, which reads them all.
 
     Args:
         compute: Gives the hash; called when the hash is first asked for, once, and let go of then.
