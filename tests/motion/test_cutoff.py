@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from steelyard import Recording, load_model
 from steelyard.laboratory import simulate
 from steelyard.motion import reconstruct_motion
-from steelyard.motion.base_state import PoseBase
+from steelyard.motion.base_state import ImuBase, PoseBase, SoleBase
 from steelyard.motion.cutoff import HIGHEST, LOWEST, USUAL, choose_cutoff
 from steelyard.motion.leverage import joint_leverage, recorded_postures
 from steelyard.motion.quaternions import normalised, without_jumps
@@ -292,3 +292,19 @@ def test_what_a_joint_does_is_averaged_over_the_postures_that_were_recorded():
     assert leverage.min() >= 0.01 * leverage.max() * (1.0 - 1e-12)
     np.testing.assert_allclose(leverage, each, rtol=0.05, atol=0.005 * leverage.max())
     assert not np.allclose(leverage, joint_leverage(model, np.array(model.neutral)[None])[0], rtol=0.05)
+
+
+def test_only_what_tells_of_the_base_counts():
+    model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
+    first, second = model.setup.imus[:2]
+    rng = np.random.default_rng(0)
+    shaken = with_columns(
+        recording,
+        (f"{first.name}.gyro", f"{first.name}.accel"),
+        lambda each: each + 30.0 * rng.standard_normal(len(each)),
+    )
+    for base in (SoleBase(model.setup.soles[0]), ImuBase(second)):
+        assert choose_cutoff(model, shaken, base) == choose_cutoff(model, recording, base)
+    assert choose_cutoff(model, shaken, ImuBase(first))[1] != choose_cutoff(model, recording, ImuBase(first))[1]
+    by_name = reconstruct_motion(model, shaken, imu=second.name)
+    assert by_name.sample_rate == pytest.approx(2.0 * choose_cutoff(model, recording, ImuBase(second))[0])
