@@ -14,10 +14,10 @@ from steelyard.identification.instruments import (
     gather_with_instruments,
     move_base,
 )
-from steelyard.identification.second_pass import least_squares
+from steelyard.identification.second_pass import begin_second_pass, least_squares
 from steelyard.motion.kinematics import frame_motion
 from steelyard.regression.rows import base_wrench
-from tests.identification.worlds import reference, truth, with_noise
+from tests.identification.worlds import reference, rich_motion, truth, with_noise
 
 COUNT = 500
 
@@ -164,3 +164,23 @@ def test_instruments_at_other_times_are_refused():
         gather_with_instruments(reference("g1"), motion, late)
     with pytest.raises(EvidenceError, match=r"single Motion"):
         gather_with_instruments(reference("g1"), [motion], motion)
+
+
+def test_soles_that_lift_for_a_while_are_understood():
+    """Where a foot stands throughout, its own rows say nothing; a second pass sees the rows that the first one saw."""
+    model, lifting = reference("icub"), rich_motion("icub", count=600)
+    order = np.argsort(lifting.contacts["left"], kind="stable")[::-1]
+    motion = lifting._at(order, lifting.sample_rate)
+    motion = with_noise(replace(motion, time=lifting.time), 14)
+    first = begin_second_pass(model, motion)
+    unknowns = least_squares(first.evidence)
+    left = np.linalg.norm(first.evidence.factor @ np.append(unknowns, -1.0))
+    assert np.linalg.norm(first.residual(unknowns)) == pytest.approx(left, rel=1e-9)
+    counted = gather_correlated(model, motion)
+    np.testing.assert_allclose(least_squares(counted), unknowns, rtol=1e-6, atol=1e-7)
+
+
+def test_weights_of_samples_are_refused():
+    motion = gentle_motion()
+    with pytest.raises(EvidenceError, match=r"takes no sample_weights"):
+        gather_correlated(reference("g1"), motion, sample_weights=np.ones(COUNT))

@@ -85,6 +85,7 @@ def gather_with_instruments(
         MotionError: The instruments are at other times, or of a link that does not carry the measured one.
         EvidenceError: As `gather_evidence`.
     """
+    _refuse_weights(options)
     with one_blas_thread():
         first = begin_second_pass(model, motion, **options)
         moved = move_base(model, align(instruments, motion), motion.base)
@@ -111,6 +112,7 @@ def gather_correlated(model: Model, motion: Motion, **options: Any) -> Evidence:
         motion: A single Motion.
         **options: What `gather_evidence` takes: weights, torques, withhold, unknown_wrenches, nuisance, priors.
     """
+    _refuse_weights(options)
     with one_blas_thread():
         return _moments(begin_second_pass(model, motion, **options), motion, "the motion itself")
 
@@ -178,6 +180,14 @@ def move_base(model: Model, motion: Motion, base: str) -> Motion:
         proper_acceleration=there.in_own_axes(there.proper_acceleration),
         orientation=None,
     )
+
+
+def _refuse_weights(options: dict[str, Any]) -> None:
+    if options.get("sample_weights") is not None:
+        raise EvidenceError(
+            "a second pass for correlated noise takes no sample_weights; leave samples that do not fit out of the "
+            "motion: motion.where(weights > 0)"
+        )
 
 
 def _moments(first: SecondPass, instruments: Motion, words: str) -> Evidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from steelyard.regression import gather_evidence
 from steelyard.regression.gathering import sensing_of
 from steelyard.regression.noise import plan_noise
 from steelyard.regression.nuisance import plan_nuisance
-from steelyard.regression.system import System
+from steelyard.regression.rows import motion_arrays
+from steelyard.regression.system import System, present_forces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.regression import Evidence
+    from steelyard.regression.sensing import RowPlan
 
 CHUNK = 512
 """Samples whose rows are held at a time."""
@@ -48,14 +51,16 @@ class SecondPass:
     evidence: Evidence
     system: System
 
-    @property
-    def row_count(self) -> int:
-        """Rows of each sample; some may be zero."""
-        return self.system.plan(self.motion).row_count
+    @cached_property
+    def plan(self) -> RowPlan:
+        """The rows of every sample: those of the whole motion, of which some are zero in some stretches."""
+        return self.system.plan(self.motion)
 
     def rows(self, motion: Motion) -> FloatArray:
         """Gives the rows ``[Y | nuisance | f]`` of some samples, shape (n, n_rows, n_columns)."""
-        return self.system.rows(motion)[0].reshape(len(motion), -1, self.system.width)
+        present, forces = present_forces(self.plan, motion), self.system.forces(motion)
+        rows, _ = self.system.rows_of(self.plan, motion_arrays(motion), present, forces, motion.bandwidth)
+        return rows.reshape(len(motion), -1, self.system.width)
 
     def residual(self, unknowns: FloatArray) -> FloatArray:
         """Gives ``f − [Y | nuisance] x``, projected and whitened as the rows are, shape (n, n_rows).
