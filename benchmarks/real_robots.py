@@ -158,7 +158,7 @@ def study_icub(study: Study) -> None:
                     1.0 if base == "sole" else None,
                     at_least=False,
                     note=f"{one['estimate']:.3g} {unit} instead of {one['corrected']:.3g} (CAD {one['reference']:.3g})"
-                    f"; 95 %: {one['low']:.2f} to {one['high']:.2f}, {one['verdict']}",
+                    f"; {_interval(one)}",
                 )
             )
     chosen = raw["sole"]
@@ -171,6 +171,12 @@ def study_icub(study: Study) -> None:
             "simple: the fit bends masses to it, and they are not to be believed",
         )
     )
+
+
+def _interval(gain: dict[str, Any]) -> str:
+    if not np.isfinite(gain["low"]):
+        return f"{gain['verdict']}: too short against how long its errors last"
+    return f"95 %: {gain['low']:.2f} to {gain['high']:.2f}, {gain['verdict']}"
 
 
 def _fit_kuka(model: Model, motion: Motion, nuisance: tuple[str, ...] = KUKA_NUISANCE) -> Estimate:
