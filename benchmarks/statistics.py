@@ -53,8 +53,8 @@ OTHER_MOTION_SEED = 8
 FIRST_NOISE = 20_000
 WRENCH_TRIALS = 1000
 COUNTING_TRIALS = 60
-REGRESSOR_TRIALS = 200
-OTHER_TRIALS = 60
+REGRESSOR_TRIALS = 240
+OTHER_TRIALS = 80
 DURATION = 60.0
 CUTOFF = 10.0
 """Hz. For encoder noise it is too high (the automatic choice is about 3 Hz), which the instruments must be able to
