@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.groupings import describe_grouping
+from steelyard.regression.decomposition import dependence_on, leading_columns
 from steelyard.regression.evidence import RANK_FLOOR
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ class BaseParameters:
             shape (n_base,).
         freedom: Degrees of freedom of the variance.
         condition: Condition number of the base parameters' columns, SI units.
-        triangle: Triangular factor of their columns, shape (n_base, n_base).
         dropped: Names of combinations that could be told apart, but not by these data.
     """
 
@@ -68,7 +68,6 @@ class BaseParameters:
     effects: FloatArray
     freedom: float
     condition: float
-    triangle: FloatArray
     dropped: tuple[str, ...]
 
     @property
@@ -163,7 +162,7 @@ def find_base_parameters(problem: Problem) -> BaseParameters:
     """
     evidence, unknowns = problem.evidence, problem.unknowns
     structure = evidence.dependence @ unknowns.transform
-    able = _leading(structure, _structural_tolerance(structure, tied=bool(unknowns.tied)))
+    able = leading_columns(structure, _structural_tolerance(structure, tied=bool(unknowns.tied)))
     lengths, touched = problem.lengths[able], problem.touched[able]
     if not np.any(touched):
         raise IdentifiabilityError(
@@ -171,11 +170,11 @@ def find_base_parameters(problem: Problem) -> BaseParameters:
         )
     scaled = np.where(touched, problem.matrix[:, able] / np.where(touched, lengths, 1.0), 0.0)
     rank = _numerical_rank(scaled)
-    lead = able if rank == len(able) else able[_leading(scaled, _NUMERICAL)]
+    lead = able if rank == len(able) else able[leading_columns(scaled, _NUMERICAL)]
     dropped = tuple(unknowns.names[column] for column in able if column not in set(lead.tolist()))
     # With a dropped combination, the data decide what the others stand for.
     columns = structure if not dropped else problem.matrix
-    groupings = _dependence(columns, lead)
+    groupings = dependence_on(columns, lead)
     triangle = np.asarray(np.linalg.qr(problem.matrix[:, lead] / problem.lengths[lead], mode="r"))
     inverse = np.linalg.inv(triangle) / problem.lengths[lead][:, None]
     rotated = np.linalg.lstsq(problem.matrix[:, lead] / problem.lengths[lead], problem.right, rcond=None)[0]
@@ -192,7 +191,6 @@ def find_base_parameters(problem: Problem) -> BaseParameters:
         effects=problem.lengths[lead] / np.sqrt(evidence.sample_count),
         freedom=problem.freedom,
         condition=float(lead_values[0] / lead_values[-1]) if lead_values[-1] > 0.0 else float("inf"),
-        triangle=triangle * problem.lengths[lead],
         dropped=dropped,
     )
 
@@ -243,31 +241,3 @@ def _structural_tolerance(structure: FloatArray, *, tied: bool) -> float:
 def _numerical_rank(scaled: FloatArray) -> int:
     diagonal = np.abs(np.diagonal(qr(scaled, mode="r", pivoting=True)[0]))
     return int(np.count_nonzero(diagonal > RANK_FLOOR * np.max(diagonal, initial=0.0)))
-
-
-def _leading(columns: FloatArray, tolerance: float) -> IntArray:
-    """Gives the columns, in order, that those before them do not explain."""
-    lengths = np.linalg.norm(columns, axis=0)
-    busy = lengths > 1e-12 * np.max(lengths, initial=0.0)
-    left = np.where(busy, columns / np.where(busy, lengths, 1.0), 0.0)
-    kept = []
-    for column in range(left.shape[1]):
-        size = float(np.linalg.norm(left[:, column]))
-        if size <= tolerance:
-            continue
-        kept.append(column)
-        direction = left[:, column] / size
-        for _ in range(2):  # twice is enough: rounding in the first pass is mended by the second
-            left[:, column + 1 :] -= np.outer(direction, direction @ left[:, column + 1 :])
-    return np.array(kept, dtype=np.int64)
-
-
-def _dependence(columns: FloatArray, lead: IntArray) -> FloatArray:
-    """Gives how all columns follow from the leading ones, rounding cleaned away."""
-    lengths = np.linalg.norm(columns, axis=0)
-    lengths = np.where(lengths > 0.0, lengths, 1.0)
-    dependence = np.linalg.lstsq(columns[:, lead] / lengths[lead], columns / lengths, rcond=None)[0]
-    dependence *= lengths[None, :] / lengths[lead][:, None]
-    dependence[np.abs(dependence) < 1e-9 * np.max(np.abs(dependence), axis=0, initial=1e-300)] = 0.0
-    dependence[:, lead] = np.eye(len(lead))
-    return np.asarray(dependence)

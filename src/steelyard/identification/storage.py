@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Number of the layout; files of a later one are refused."""
 
-_BASE_ARRAYS = ("groupings", "values", "reference", "covariance", "effects", "triangle")
+_BASE_ARRAYS = ("groupings", "values", "reference", "covariance", "effects")
 
 
 def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
     count = 10 * len(model.links)
     base = stored["base"]
     rank, unknowns = len(base["names"]), len(base["unknowns"])
-    shapes = {"groupings": (rank, unknowns), "covariance": (rank, rank), "triangle": (rank, rank)}
+    shapes = {"groupings": (rank, unknowns), "covariance": (rank, rank)}
     arrays = {name: _array(base, name, shapes.get(name, (rank,))) for name in _BASE_ARRAYS}
     fields: dict[str, Any] = {name: _tuple(value) for name, value in stored["key"].items()}
     fields["priors"] = tuple(np.inf if prior is None else float(prior) for prior in stored["key"]["priors"])

@@ -22,3 +22,41 @@ def singular_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
     except np.linalg.LinAlgError:
         left, values, right = svd(matrix, full_matrices=False, lapack_driver="gesvd")
     return left, values, right
+
+
+def leading_columns(matrix: FloatArray, tolerance: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Gives the columns, in order, that those before them do not explain.
+
+    Args:
+        matrix: Shape (n_rows, n_columns).
+        tolerance: Least part of a column, scaled to one, that must be left beside those before it.
+    """
+    left, _ = _scaled(matrix)
+    kept = []
+    for column in range(left.shape[1]):
+        size = float(np.linalg.norm(left[:, column]))
+        if size <= tolerance:
+            continue
+        kept.append(column)
+        direction = left[:, column] / size
+        for _ in range(2):  # twice is enough: rounding in the first pass is mended by the second
+            left[:, column + 1 :] -= np.outer(direction, direction @ left[:, column + 1 :])
+    return np.array(kept, dtype=np.int64)
+
+
+def dependence_on(matrix: FloatArray, leading: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
+    """Gives ``K`` with ``matrix = matrix[:, leading] K``, rounding cleaned away, shape (n_leading, n_columns)."""
+    scaled, lengths = _scaled(matrix)
+    dependence = np.linalg.lstsq(scaled[:, leading], scaled, rcond=None)[0]
+    dependence *= lengths[None, :] / lengths[leading][:, None]
+    dependence[np.abs(dependence) < 1e-10 * np.max(np.abs(dependence), axis=0, initial=1e-300)] = 0.0
+    dependence[:, leading] = np.eye(len(leading))
+    return np.asarray(dependence)
+
+
+def _scaled(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gives the columns scaled to one, and their lengths; what is zero beside the others stays zero, of length one."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    busy = lengths > 1e-12 * np.max(lengths, initial=0.0)
+    lengths = np.where(busy, lengths, 1.0)
+    return np.where(busy, matrix / lengths, 0.0), lengths

@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.regression.decomposition import dependence_on, leading_columns
 from steelyard.regression.kernel_arrays import MotionArrays
 from steelyard.regression.rows import all_columns, tree_arrays
 from steelyard.regression.sensing import ALWAYS, Sensing, plan_rows
@@ -47,28 +48,10 @@ def independent_columns(
         EvidenceError: Unknown forces use up every row.
     """
     triangle = _probe(model, base, sensing, gravity)
-    lengths = np.linalg.norm(triangle, axis=0)
-    busy = lengths > 1e-12 * np.max(lengths, initial=0.0)
-    if not np.any(busy):
+    if not np.any(triangle):
         raise EvidenceError("the unknown forces use up every row, and nothing is left; measure more, or name torques")
-    left = np.where(busy, triangle / np.where(busy, lengths, 1.0), 0.0)
-    kept: list[int] = []
-    directions: list[FloatArray] = []
-    for column in range(left.shape[1]):
-        size = float(np.linalg.norm(left[:, column]))
-        if size <= INDEPENDENT:
-            continue
-        direction = left[:, column] / size
-        kept.append(column)
-        directions.append(direction)
-        for _ in range(2):  # twice is enough: rounding in the first pass is mended by the second
-            left[:, column + 1 :] -= np.outer(direction, direction @ left[:, column + 1 :])
-    independent = np.array(kept, dtype=np.int64)
-    scaled = np.where(busy, triangle / np.where(busy, lengths, 1.0), 0.0)
-    dependence = np.linalg.lstsq(scaled[:, independent], scaled, rcond=None)[0]
-    dependence *= np.where(busy, lengths, 1.0)[None, :] / lengths[independent][:, None]
-    dependence[np.abs(dependence) < 1e-10 * np.max(np.abs(dependence), axis=0, initial=1e-300)] = 0.0
-    dependence[:, independent] = np.eye(len(independent))
+    independent = leading_columns(triangle, INDEPENDENT)
+    dependence = dependence_on(triangle, independent)
     independent.setflags(write=False)
     dependence.setflags(write=False)
     return independent, dependence
