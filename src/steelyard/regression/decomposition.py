@@ -24,6 +24,18 @@ def singular_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
     return left, values, right
 
 
+def complete_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Gives ``U`` (thin), the singular values in descending order, and all of ``Vᵀ``, square."""
+    count = matrix.shape[1]
+    if not len(matrix):
+        return np.zeros((0, 0)), np.zeros(0), np.eye(count)
+    try:
+        left, values, right = np.linalg.svd(matrix, full_matrices=True)
+    except np.linalg.LinAlgError:
+        left, values, right = svd(matrix, full_matrices=True, lapack_driver="gesvd")
+    return left[:, : len(values)], values, right
+
+
 def leading_columns(matrix: FloatArray, tolerance: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Gives the columns, in order, that those before them do not explain.
 
