@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import ModelError
+from steelyard.model.constraints import link_patterns
 from steelyard.model.lumping import lock_followers, lump, resolve_locks
 from steelyard.model.mjcf import describe_mjcf
 from steelyard.model.model import Frame, Model
@@ -195,6 +196,9 @@ def _check_names(description: Description, setup: Setup) -> None:
         _need_match(setup, "[torque] measured", pattern, "joint", joints)
     for pattern in setup.volumes:
         _need_match(setup, "[volume]", pattern, "link", parts)
+    for constraint in setup.constraints:
+        for pattern in link_patterns(constraint):
+            _need_match(setup, f"[constraints] {constraint.kind}", pattern, "link", parts)
     if setup.mirror is None:
         return
     for left, right in setup.mirror.pairs:

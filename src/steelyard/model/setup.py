@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from steelyard.exceptions import ModelError
+from steelyard.model.constraint_tables import parse_constraint_table
 from steelyard.model.names import did_you_mean
 from steelyard.model.packages import as_path
 from steelyard.model.recording_map import RecordingMap, parse_recording_map
@@ -23,6 +24,7 @@ from steelyard.model.toml_table import TomlTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.model.constraints import Constraint
     from steelyard.model.parameters import FloatArray
 
 WRENCH_AXES = ("fx", "fy", "fz", "nx", "ny", "nz")
@@ -115,6 +117,7 @@ class Setup:
         mirror: Which links are mirror images, or None.
         volumes: By pattern of link, the box that holds its centre of mass: least and greatest corner in its joint
             frame, shape (2, 3), m.
+        constraints: What must hold of the parameters, in order; see `steelyard.model.constraints`.
         locks: By pattern of joint, the position at which it is locked.
         recording: How recordings name things, where that is not Steelyard's way.
         contents: The file as plain tables, to be stored with results.
@@ -129,6 +132,7 @@ class Setup:
     torques_measured: tuple[str, ...] = ()
     mirror: MirrorRule | None = None
     volumes: Mapping[str, FloatArray] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
     locks: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
     recording: RecordingMap = field(default_factory=RecordingMap)
     contents: Mapping[str, Any] = field(default_factory=dict)
@@ -199,6 +203,7 @@ def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
         torques_measured=measured,
         mirror=_mirror(top.table("mirror")) if "mirror" in contents else None,
         volumes={key: volumes.box(key) for key in volumes},
+        constraints=parse_constraint_table(top.table("constraints")),
         locks={key: locks.position(key) for key in locks},
         recording=parse_recording_map(top.table("recording")),
         contents=contents,

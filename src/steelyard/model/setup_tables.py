@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.model.constraint_tables import constraint_table
+
 if TYPE_CHECKING:
     from steelyard.model.setup import Setup
 
@@ -38,6 +40,7 @@ def setup_tables(setup: Setup) -> dict[str, Any]:
         ],
         "torque": {"measured": list(setup.torques_measured)},
         "volume": {pattern: np.asarray(box).tolist() for pattern, box in setup.volumes.items()},
+        "constraints": constraint_table(setup.constraints),
         "lock": {pattern: list(place) if isinstance(place, tuple) else place for pattern, place in setup.locks.items()},
     }
     if setup.mirror is not None:

@@ -1,0 +1,198 @@
+"""Constraints as a setup file and the command line write them.
+
+Both write a kind of constraint and one TOML value: ``total_mass = 63.2`` in the table ``[constraints]``, or
+``total_mass=63.2`` as a text. A value alone is the kind's main number or word, a table of the kind's own fields says
+more, and any other table goes by pattern of link.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.model.constraints import CONSTRAINT_CLASSES, Constraint, Frozen, link_patterns
+from steelyard.model.names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from steelyard.model.toml_table import TomlTable
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a kind is written: the field that stands alone, the fields of its table, and an example."""
+
+    main: str
+    others: tuple[str, ...]
+    by_link: bool
+    example: str
+
+
+_KINDS = {
+    "least_mass": _Kind("least", (), by_link=True, example="0.05"),
+    "total_mass": _Kind("mass", ("tolerance",), by_link=False, example="63.2"),
+    "com": _Kind("where", ("margin",), by_link=True, example='"hull"'),
+    "inertia": _Kind("least", ("relative", "directions"), by_link=True, example="0.1"),
+    "mirror": _Kind("share", ("of",), by_link=False, example="0.1"),
+    "mass_within": _Kind("share", (), by_link=True, example="0.35"),
+    "frozen": _Kind("links", (), by_link=False, example='["head*"]'),
+}
+_BARE_WORD = re.compile(r"[^\s\"'\[\]{}=,#]+")
+
+
+def parse_constraints(texts: Sequence[str], where: str = "--constraint") -> tuple[Constraint, ...]:
+    """Gives the constraints that texts say, in order.
+
+    A text is a kind, for some links only a dot and their pattern, an equals sign and a TOML value; quotes around a word
+    may be left out, and ``off`` stands for ``false``::
+
+        total_mass=63.2   total_mass={mass=63.2, tolerance=0.05}   mass_within=0.05   mass_within.torso*=0.35
+        com=hull   com.head*=[[-0.1, -0.1, 0.0], [0.1, 0.1, 0.2]]   mirror=off   frozen=head*
+
+    Args:
+        texts: The texts.
+        where: What to call their place in errors.
+
+    Raises:
+        IdentifiabilityError: A text makes no sense; the message says which, and what to write.
+    """
+    if isinstance(texts, str):
+        texts = [texts]
+    constraints: list[Constraint] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise IdentifiabilityError(f"{where} is {text!r}; write a text such as 'total_mass=63.2'")
+        try:
+            constraints += _of_text(text)
+        except IdentifiabilityError as error:
+            raise IdentifiabilityError(f"in {where} {text}: {error}", names=error.names) from error
+    return tuple(constraints)
+
+
+def parse_constraint_table(table: TomlTable) -> tuple[Constraint, ...]:
+    """Gives the constraints of a setup's ``[constraints]``, in order.
+
+    Raises:
+        ModelError: A key is unknown, or its value makes no sense.
+    """
+    constraints: list[Constraint] = []
+    for key in table:
+        if key not in _KINDS:
+            raise table.error(f"unknown key {key!r}{did_you_mean(key, _KINDS)}", key)
+        try:
+            constraints += _of_value(key, table.value(key, ..., "a value"))
+        except IdentifiabilityError as error:
+            raise table.error(str(error), *error.names) from error
+    return tuple(constraints)
+
+
+def constraint_table(constraints: Iterable[Constraint]) -> dict[str, Any]:
+    """Gives the table ``[constraints]`` that says what `constraints` say; `parse_constraint_table` reads it.
+
+    Of several constraints of one kind on one pattern, the last alone is written.
+    """
+    by_kind: dict[str, dict[str, Any]] = {}
+    for constraint in constraints:
+        entries = by_kind.setdefault(constraint.kind, {})
+        for pattern in link_patterns(constraint) or ("*",):
+            entries.pop(pattern, None)
+            entries[pattern] = _as_value(constraint)
+    table: dict[str, Any] = {}
+    for kind, entries in by_kind.items():
+        if kind == Frozen.kind:
+            table[kind] = list(entries)
+        else:
+            table[kind] = entries["*"] if list(entries) == ["*"] else entries
+    return table
+
+
+def _of_text(text: str) -> list[Constraint]:
+    name, equals, written = text.partition("=")
+    key, dot, pattern = name.strip().partition(".")
+    if not equals or not written.strip():
+        raise IdentifiabilityError("there is no value; write it as in total_mass=63.2", names=[key])
+    if key not in _KINDS:
+        raise IdentifiabilityError(f"there is no constraint {key!r}{did_you_mean(key, _KINDS)}", names=[key])
+    value = _read_value(key, written.strip())
+    if not dot:
+        return _of_value(key, value)
+    if not _KINDS[key].by_link:
+        raise IdentifiabilityError(
+            f"{key} takes no links after a dot; write {key}={_KINDS[key].example}", names=[key, pattern]
+        )
+    return [_one(key, value, pattern)]
+
+
+def _read_value(key: str, written: str) -> Any:
+    words = [word.strip() for word in written.split(",")]
+    if all(_BARE_WORD.fullmatch(word) for word in words):
+        if written == "off":
+            return False
+        try:
+            return tomllib.loads(f"value = {written}")["value"]
+        except tomllib.TOMLDecodeError:
+            return words if len(words) > 1 else written
+    try:
+        read = tomllib.loads(f"value = {written}")
+    except tomllib.TOMLDecodeError as error:
+        raise IdentifiabilityError(
+            f"the value is no TOML ({error}); write it as in {key}={_KINDS[key].example}", names=[key]
+        ) from error
+    if list(read) != ["value"]:
+        raise IdentifiabilityError(f"there is more than one value; write one, as in {key}={_KINDS[key].example}")
+    return read["value"]
+
+
+def _of_value(key: str, value: Any) -> list[Constraint]:
+    kind = _KINDS[key]
+    own = {kind.main, *kind.others}
+    if kind.by_link and isinstance(value, dict) and not own & set(value):
+        return [_one(key, inner, pattern) for pattern, inner in value.items()]
+    return [_one(key, value, None)]
+
+
+def _one(key: str, value: Any, pattern: str | None) -> Constraint:
+    """Gives one constraint of a value: alone, or a table of the kind's fields."""
+    kind, made = _KINDS[key], CONSTRAINT_CLASSES[key]
+    given: dict[str, Any]
+    if isinstance(value, dict) and kind.main != "links":
+        known = (kind.main, *kind.others)
+        for field in value:
+            if field not in known:
+                raise IdentifiabilityError(f"{key}: unknown key {field!r}{did_you_mean(field, known)}", names=[field])
+        given = dict(value)
+    else:
+        given = {kind.main: value}
+    if kind.main != "links" and given.get(kind.main) is False:
+        given[kind.main] = None
+    needed = [field.name for field in fields(made) if field.default is MISSING and field.name != "links"]
+    for field in needed:
+        if field not in given:
+            raise IdentifiabilityError(
+                f"{key}: {field!r} is missing; write it as in {key}={{{field}={kind.example}}}", names=[field]
+            )
+    if given.get("where", ...) is True or given.get(kind.main, ...) is True:
+        raise IdentifiabilityError(f"{key} is true; write {kind.example}, or false to switch it off", names=[key])
+    if pattern is not None:
+        given["links"] = pattern
+    return made(**given)
+
+
+def _as_value(constraint: Constraint) -> Any:
+    """Gives the shortest value that `_one` reads back as the same constraint."""
+    kind = _KINDS[constraint.kind]
+    main = _plain(getattr(constraint, kind.main))
+    usual: Mapping[str, Any] = {field.name: field.default for field in fields(constraint)}
+    others = {name: getattr(constraint, name) for name in kind.others}
+    changed = {name: _plain(value) for name, value in others.items() if value != usual[name]}
+    return {kind.main: main, **changed} if changed else main
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return False
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
