@@ -1,0 +1,245 @@
+"""What constraints mean for the parameters of one robot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.constraint_system import ConstraintSystem, Rows, Separator, join_rows
+from steelyard.identification.contradictions import refuse_contradictions
+from steelyard.identification.directions import half_directions
+from steelyard.identification.separators import HullSeparator, InertiaSeparator, box_rows
+from steelyard.identification.volumes import Volume, find_volume
+from steelyard.model.consistency import project_to_interior
+from steelyard.model.constraints import (
+    CONSTRAINT_CLASSES,
+    ComInside,
+    Constraint,
+    Frozen,
+    LeastMass,
+    MassWithin,
+    MirrorWithin,
+    PositiveInertia,
+    TotalMass,
+    link_patterns,
+)
+from steelyard.model.mirror import find_pairs
+from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.model.parameters import PARAMETER_COUNT, PARAMETER_SYMBOLS, rotational_inertia_at_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.model import Model
+
+__all__ = ["ConstraintSystem", "Rows", "Separator", "join_rows", "refuse_contradictions", "resolve_constraints"]
+
+
+def resolve_constraints(model: Model, constraints: Sequence[Constraint]) -> ConstraintSystem:
+    """Gives what constraints mean for a robot; of each kind, the last that names a link counts for it.
+
+    A frozen link is as the reference has it: bounds on its centre of mass and its inertia are not asked of it, and
+    where the reference breaks them a remark says so.
+
+    Args:
+        model: The reference.
+        constraints: The constraints, general ones first.
+
+    Raises:
+        IdentifiabilityError: A pattern matches no link, a box excludes its link, or something is no constraint.
+        ModelError: Mirror pairs are asked for, and the setup does not name them; or a mesh cannot be read.
+    """
+    return _Resolution(model, constraints).system()
+
+
+class _Resolution:
+    """The work of `resolve_constraints`."""
+
+    def __init__(self, model: Model, constraints: Sequence[Constraint]) -> None:
+        self.model = model
+        self.links = model.links
+        self.size = PARAMETER_COUNT * len(model.links)
+        self.reference = model.parameters
+        self.remarks: list[str] = []
+        self.parts: list[Rows] = []
+        self.separators: list[Separator] = []
+        self.robot: dict[str, Constraint] = {}
+        self.by_link: dict[str, dict[int, Any]] = {kind: {} for kind in CONSTRAINT_CLASSES}
+        for constraint in constraints:
+            if not isinstance(constraint, tuple(CONSTRAINT_CLASSES.values())):
+                raise IdentifiabilityError(
+                    f"{constraint!r} is no constraint; write e.g. TotalMass(63.2), or 'total_mass=63.2'"
+                )
+            if not link_patterns(constraint):
+                self.robot[constraint.kind] = constraint
+            for place in self._match(constraint):
+                self.by_link[constraint.kind][place] = constraint
+
+    def system(self) -> ConstraintSystem:
+        """Gives the system."""
+        self._least_masses()
+        self._total_mass()
+        self._centres()
+        self._inertias()
+        self._frozen()
+        self._mirror()
+        self._masses()
+        return ConstraintSystem(join_rows(self.parts, self.size), tuple(self.separators), tuple(self.remarks))
+
+    def _match(self, constraint: Constraint) -> list[int]:
+        matched: set[str] = set()
+        for pattern in link_patterns(constraint):
+            names = match_pattern(pattern, self.links)
+            if not names:
+                welded = [
+                    (member.part.name, body.name)
+                    for body in self.model.bodies
+                    for member in body.members
+                    if match_pattern(pattern, [member.part.name])
+                ]
+                hint = did_you_mean(pattern, self.links)
+                if welded:
+                    hint = f"; {welded[0][0]!r} is welded into {welded[0][1]!r}, or has no mass of its own"
+                raise IdentifiabilityError(
+                    f"{constraint.kind}: {pattern!r} matches no link of {self.model.name}{hint}", names=[pattern]
+                )
+            matched |= set(names)
+        return [place for place, link in enumerate(self.links) if link in matched]
+
+    def _add(self, kind: str, name: str, entries: dict[int, float], lower: float, upper: float) -> None:
+        row = np.zeros((1, self.size))
+        row[0, list(entries)] = list(entries.values())
+        self.parts.append(Rows(row, np.array([lower]), np.array([upper]), (name,), (kind,)))
+
+    def _chosen(self, kind: str) -> list[tuple[int, Any]]:
+        return sorted(self.by_link[kind].items())
+
+    def _is_frozen(self, place: int) -> bool:
+        return place in self.by_link[Frozen.kind]
+
+    def _least_masses(self) -> None:
+        for place, constraint in self._chosen(LeastMass.kind):
+            if constraint.least is not None:
+                name = f"{self.links[place]}.m >= {constraint.least:g}"
+                self._add(LeastMass.kind, name, {PARAMETER_COUNT * place: 1.0}, constraint.least, np.inf)
+
+    def _total_mass(self) -> None:
+        constraint = self.robot.get(TotalMass.kind)
+        if not isinstance(constraint, TotalMass) or constraint.mass is None:
+            return
+        name = f"total mass = {constraint.mass:g}"
+        if constraint.tolerance:
+            name += f" +- {constraint.tolerance:g}"
+        everywhere = {PARAMETER_COUNT * place: 1.0 for place in range(len(self.links))}
+        low, high = constraint.mass - constraint.tolerance, constraint.mass + constraint.tolerance
+        self._add(TotalMass.kind, name, everywhere, low, high)
+
+    def _centres(self) -> None:
+        hulls: list[tuple[int, Volume]] = []
+        for place, constraint in self._chosen(ComInside.kind):
+            if constraint.where is None:
+                continue
+            link = self.links[place]
+            volume = find_volume(self.model, link, constraint)
+            if isinstance(volume, str):
+                self.remarks.append(volume)
+                continue
+            if volume.remark:
+                self.remarks.append(volume.remark)
+            self._remark_outside(place, volume)
+            if self._is_frozen(place):
+                continue
+            if volume.facets is None:
+                self.parts.append(box_rows(self.links, place, volume.box))
+            else:
+                hulls.append((place, volume))
+        if hulls:
+            places = np.array([place for place, _ in hulls], dtype=np.int64)
+            sizes = np.array([np.linalg.norm(volume.box[1] - volume.box[0]) for _, volume in hulls])
+            scales = np.maximum(self.reference[places, 0], 1e-6) * sizes
+            self.separators.append(HullSeparator(self.links, places, tuple(volume for _, volume in hulls), scales))
+
+    def _remark_outside(self, place: int, volume: Volume) -> None:
+        mass = self.reference[place, 0]
+        outside = volume.outside(self.reference[place, 1:4] / mass) if mass > 0.0 else 0.0
+        if outside > 1e-6:
+            stays = "; it is frozen, and stays there" if self._is_frozen(place) else ""
+            self.remarks.append(
+                f"The reference has the centre of mass of {self.links[place]} outside the volume that must hold it, by "
+                f"{1000.0 * outside:.1f} mm{stays}."
+            )
+
+    def _inertias(self) -> None:
+        chosen = [
+            (place, constraint)
+            for place, constraint in self._chosen(PositiveInertia.kind)
+            if constraint.least is not None
+        ]
+        if not chosen:
+            return
+        possible = np.linalg.eigvalsh(rotational_inertia_at_origin(project_to_interior(self.reference)))
+        actual = np.linalg.eigvalsh(rotational_inertia_at_origin(self.reference))[:, 0]
+        sets: dict[int | None, list[tuple[int, float]]] = {}
+        for place, constraint in chosen:
+            least = constraint.least * (possible[place, 0] if constraint.relative else 1.0)
+            if actual[place] < least:
+                stays = "; it is frozen, and stays so" if self._is_frozen(place) else ""
+                self.remarks.append(
+                    f"The reference has a least inertia of {actual[place]:.2g} kg m2 for {self.links[place]}, below "
+                    f"the {least:.2g} that are asked for{stays}."
+                )
+            if not self._is_frozen(place):
+                sets.setdefault(constraint.directions, []).append((place, least))
+        for subdivisions, members in sets.items():
+            places = np.array([place for place, _ in members], dtype=np.int64)
+            directions = None if subdivisions is None else half_directions(subdivisions)
+            least = np.array([each for _, each in members], dtype=np.float64)
+            scales = np.maximum(possible[places, 2], least)
+            self.separators.append(InertiaSeparator(self.links, places, least, scales, directions))
+
+    def _frozen(self) -> None:
+        for place, _ in self._chosen(Frozen.kind):
+            for number, symbol in enumerate(PARAMETER_SYMBOLS):
+                value = float(self.reference[place, number])
+                name = f"{self.links[place]}.{symbol} frozen"
+                self._add(Frozen.kind, name, {PARAMETER_COUNT * place + number: 1.0}, value, value)
+
+    def _mirror(self) -> None:
+        """Adds two rows for each pair and parameter; with ``x ≥ 0`` they imply the other two of (15)."""
+        constraint = self.robot.get(MirrorWithin.kind)
+        if not isinstance(constraint, MirrorWithin) or constraint.share is None:
+            return
+        for pair in find_pairs(self.model):
+            matrix, right = pair.matrix, self.links[pair.right]
+            left = slice(PARAMETER_COUNT * pair.left, PARAMETER_COUNT * (pair.left + 1))
+            for symbol in constraint.of:
+                number = PARAMETER_SYMBOLS.index(symbol)
+                image, own = np.zeros(self.size), np.zeros(self.size)
+                image[left] = matrix[number]
+                own[PARAMETER_COUNT * pair.right + number] = 1.0
+                name, of = f"{right}.{symbol}", f"{self.links[pair.left]}'s image"
+                if constraint.share == 0.0:
+                    rows, names, upper = [own - image], [f"{name} = {of}"], 0.0
+                else:
+                    factor = 1.0 + constraint.share
+                    rows = [factor * image - own, factor * own - image]
+                    names, upper = [f"{name} <= {factor:g} x {of}", f"{name} >= {of} / {factor:g}"], np.inf
+                kinds = (MirrorWithin.kind,) * len(rows)
+                zeros = np.zeros(len(rows))
+                self.parts.append(Rows(np.array(rows), zeros, np.full(len(rows), upper), tuple(names), kinds))
+
+    def _masses(self) -> None:
+        for place, constraint in self._chosen(MassWithin.kind):
+            if constraint.share is None:
+                continue
+            mass = float(self.reference[place, 0])
+            if mass <= 0.0:
+                self.remarks.append(
+                    f"The reference has no mass for {self.links[place]} to be near; its mass is not bounded by a share."
+                )
+                continue
+            name = f"{self.links[place]}.m within {100.0 * constraint.share:g} % of {mass:.4g}"
+            low, high = (1.0 - constraint.share) * mass, (1.0 + constraint.share) * mass
+            self._add(MassWithin.kind, name, {PARAMETER_COUNT * place: 1.0}, low, high)

@@ -1,0 +1,140 @@
+"""The volume that must hold each link's centre of mass: a box, or the convex hull of its shapes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
+from steelyard.exceptions import IdentifiabilityError, ModelError
+from steelyard.model.geometry import link_points
+from steelyard.model.names import match_pattern
+
+if TYPE_CHECKING:
+    from steelyard.model import Model
+    from steelyard.model.constraints import ComInside
+    from steelyard.model.parameters import FloatArray
+
+_HULLS: OrderedDict[str, FloatArray | None] = OrderedDict()
+_MOST_HULLS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """Where the centre of mass ``c`` of a link may be, in its joint frame.
+
+    Attributes:
+        box: Least and greatest corner, margin included, shape (2, 3), m.
+        facets: Of a hull, rows ``[n, d]`` with ``n · c ≤ d`` for unit normals ``n`` that point outwards, margin
+            included, shape (n, 4); None where the box is all.
+        inside: A point inside, shape (3,).
+        remark: What a reader should know, or nothing.
+    """
+
+    box: FloatArray
+    facets: FloatArray | None
+    inside: FloatArray
+    remark: str = ""
+
+    def outside(self, point: FloatArray) -> float:
+        """Gives how far a point is outside: the greatest distance to a face beyond which it lies, m; 0 inside."""
+        beyond = [np.max(self.box[0] - point), np.max(point - self.box[1])]
+        if self.facets is not None:
+            beyond.append(np.max(self.facets[:, :3] @ point - self.facets[:, 3]))
+        return float(max(0.0, *beyond))
+
+
+def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | str:
+    """Gives the volume of a link's centre of mass, or why there is none.
+
+    Raises:
+        IdentifiabilityError: The box is asked for and there is none, it excludes the link's shapes, or the shapes are
+            asked for and there are none.
+        ModelError: A mesh that is asked for is missing or cannot be read.
+    """
+    where = constraint.where
+    box: FloatArray | None = None
+    if not isinstance(where, str):
+        box = np.array(where, dtype=np.float64)
+    elif where in ("auto", "volume"):
+        boxes = [volume for pattern, volume in model.setup.volumes.items() if match_pattern(pattern, [link])]
+        box = np.asarray(boxes[-1]) if boxes else None
+        if box is None and where == "volume":
+            raise IdentifiabilityError(
+                f'com: the setup has no [volume] box for {link}; add one, or write "bounds" or "hull"', names=[link]
+            )
+    optional = box is not None or where == "auto"
+    try:
+        points = link_points(model, link)
+    except ModelError as error:
+        if not optional:
+            raise
+        if box is None:
+            return f"The centre of mass of {link} is free, for its shapes cannot be read: {error}"
+        points = np.zeros((0, 3))
+    if box is not None:
+        _refuse_elsewhere(link, box, points, explicit=not isinstance(where, str))
+        return _box_volume(box, constraint.margin)
+    if not len(points):
+        if not optional:
+            raise IdentifiabilityError(
+                f"com: {link} has no shapes of which to take the {where}; give it a [volume] box, or leave it out",
+                names=[link],
+            )
+        return f"{link} has no shapes in the model file, so that its centre of mass is free."
+    bounds = np.stack([points.min(axis=0), points.max(axis=0)])
+    if where != "hull":
+        return _box_volume(bounds, constraint.margin)
+    facets = _hull_facets(points)
+    if facets is None:
+        remark = f"The shapes of {link} are flat and have no hull; the box around them is used."
+        return _box_volume(bounds, constraint.margin, remark)
+    widened = facets + np.array([0.0, 0.0, 0.0, constraint.margin])
+    outer = bounds + constraint.margin * np.array([[-1.0], [1.0]])
+    return Volume(outer, widened, points.mean(axis=0))
+
+
+def _box_volume(box: FloatArray, margin: float, remark: str = "") -> Volume:
+    widened = box + margin * np.array([[-1.0], [1.0]])
+    return Volume(widened, None, widened.mean(axis=0), remark)
+
+
+def _refuse_elsewhere(link: str, box: FloatArray, points: FloatArray, *, explicit: bool) -> None:
+    if not len(points):
+        return
+    low, high = points.min(axis=0), points.max(axis=0)
+    if np.any(box[1] < low) or np.any(box[0] > high):
+        axis = int(np.argmax(np.maximum(low - box[1], box[0] - high)))
+        whose = "the box for its centre of mass" if explicit else "its [volume] box"
+        raise IdentifiabilityError(
+            f"com: {whose} excludes {link} itself: along {'xyz'[axis]} the box is from {box[0, axis]:g} to "
+            f"{box[1, axis]:g} m and the link's shapes from {low[axis]:.4g} to {high[axis]:.4g} m; boxes are in the "
+            "link's joint frame",
+            names=[link],
+        )
+
+
+def _hull_facets(points: FloatArray) -> FloatArray | None:
+    """Gives the planes ``[n, d]`` of a convex hull, those that share a plane once; None for flat shapes."""
+    key = hashlib.blake2b(np.ascontiguousarray(points).tobytes(), digest_size=16).hexdigest()
+    if key not in _HULLS:
+        _HULLS[key] = _make_facets(points)
+        while len(_HULLS) > _MOST_HULLS:
+            _HULLS.popitem(last=False)
+    _HULLS.move_to_end(key)
+    return _HULLS[key]
+
+
+def _make_facets(points: FloatArray) -> FloatArray | None:
+    try:
+        planes = np.asarray(ConvexHull(points).equations)
+    except QhullError:
+        return None
+    _, first = np.unique(np.round(planes, 9), axis=0, return_index=True)
+    facets = planes[np.sort(first)] * np.array([1.0, 1.0, 1.0, -1.0])
+    facets.setflags(write=False)
+    return facets
