@@ -9,6 +9,7 @@ from rich.console import Console
 
 from steelyard import __version__
 from steelyard.cli.check import check
+from steelyard.cli.identify import identify
 from steelyard.cli.inspect import inspect
 from steelyard.exceptions import SteelyardError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(check)
+app.command()(identify)
 app.command()(inspect)
 
 

@@ -1,0 +1,195 @@
+"""`steelyard identify`: what does this robot really weigh?"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from steelyard.cli.output_folder import check_folder, write_together
+from steelyard.cli.reading import Reader, show_progress
+from steelyard.exceptions import SteelyardError
+from steelyard.identification import Estimate, choose_parameters
+from steelyard.identification import identify as identify_parameters
+from steelyard.identification.identify import OPTIONS
+from steelyard.model import Model, load_model
+from steelyard.model.constraint_tables import parse_constraints
+from steelyard.model.constraints import Constraint
+from steelyard.model.names import did_you_mean
+from steelyard.recording.reading import find_format
+from steelyard.regression import Evidence, gather_evidence
+from steelyard.regression.nuisance import PRIORS
+from steelyard.validation import Validation, validate
+
+_METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
+_ENDINGS = {"URDF": ".urdf", "MJCF": ".xml"}
+
+
+class Base(enum.StrEnum):
+    """What tells of the base link's motion."""
+
+    IMU = "imu"
+    SOLE = "sole"
+    POSE = "pose"
+
+
+def identify(
+    setup: Annotated[str, typer.Argument(metavar="SETUP", help="A ready setup (g1), a setup file, or a model file.")],
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORDING", help="CSV, Parquet, NPZ, HDF5 or .mat, MCAP, .bag, or a ROS 2 bag's folder."
+        ),
+    ],
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of {', '.join(OPTIONS)}.", autocompletion=lambda: list(OPTIONS))
+    ] = _METHOD,
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="What must hold, such as total_mass=33.2 or frozen=head*; may be repeated."),
+    ] = None,
+    mirror: Annotated[bool, typer.Option("--mirror", help="Left and right are exact images of each other.")] = False,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHICH",
+            help="all, L (masses and first moments), LS (L with mirror pairs tied), or patterns such as *.m or left_*, "
+            "which may be repeated; by default all.",
+        ),
+    ] = None,
+    base: Annotated[
+        Base | None, typer.Option(help="What tells how the base link moves; by default an inertial sensor.")
+    ] = None,
+    nuisance: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"What else to look for: {', '.join(PRIORS)}; may be repeated.",
+            autocompletion=lambda: list(PRIORS),
+        ),
+    ] = None,
+    unseen: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--validate", metavar="RECORDING", help="Predict this recording with what was found; may be repeated."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Write the estimate and the corrected model file there."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors, and JSON if asked for.")] = False,
+) -> None:
+    """What does this robot really weigh?
+
+    Finds masses, centres of mass and inertias of the links from what the robot
+    recorded while it moved, and how far to trust each; predicts recordings that it
+    has not seen; and writes the model file with its numbers corrected.
+
+    Exits with 0 when there is an estimate, 1 when the data or the problem is bad,
+    2 when the call is wrong.
+
+    Example:  steelyard identify g1 dance.mcap --validate reach.mcap -o results
+    """
+    # What is wrong whatever the recordings hold is told before they are read.
+    _check_names([method], OPTIONS, "--method")
+    _check_names(nuisance or [], PRIORS, "--nuisance")
+    constraints = _parse(constraint or [])
+    model = load_model(setup)
+    wanted = parameters[0] if parameters and len(parameters) == 1 else parameters
+    choose_parameters(model, wanted, mirror=mirror)
+    for path in (*recordings, *(unseen or [])):
+        find_format(path)
+    if output is not None:
+        check_folder(output, _file_names(model, validated=bool(unseen)), force=force)
+
+    console = Console(quiet=quiet or as_json)
+    with show_progress(quiet=quiet) as progress:
+        reader = Reader(model, base.value if base else None, progress)
+        evidence = _gather(model, reader, recordings, nuisance or [])
+        progress.add_task(f"Identifying by {method}", total=None)
+        estimate = identify_parameters(
+            model, evidence, method=method, parameters=wanted, mirror=mirror, constraints=constraints
+        )
+    # Those of a failed estimate raise, with the remedy.
+    _ = estimate.parameters
+    _print(console, [*reader.told, Text(estimate.summary())])
+
+    validation = None
+    if unseen:
+        with show_progress(quiet=quiet) as progress:
+            reader = Reader(model, base.value if base else None, progress)
+            with reader.naming():
+                validation = validate(estimate, reader.motions(unseen))
+        _print(console, [*reader.told, Text(validation.summary())])
+
+    files, notes = ([], []) if output is None else _write(output, estimate, validation)
+    _print(console, [Text(f"written: {path}", style="green") for path in files])
+    _print(console, [Text(f"  {note}", style="yellow") for note in notes])
+    if as_json:
+        plain = {
+            "estimate": estimate.to_dict(),
+            "validation": None if validation is None else validation.to_dict(),
+            "files": [str(path) for path in files],
+            "file_notes": notes,
+        }
+        typer.echo(json.dumps(plain))
+
+
+def _gather(model: Model, reader: Reader, recordings: Sequence[Path], nuisance: Sequence[str]) -> Evidence:
+    parts: list[Evidence] = []
+    for path in recordings:
+        with reader.naming():
+            parts.append(gather_evidence(model, reader.motions([path]), nuisance=nuisance))
+            parts = [reduce(add, parts)]
+    return parts[0]
+
+
+def _check_names(names: Sequence[str], known: Iterable[str], option: str) -> None:
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"there is no {name!r}{did_you_mean(name, known)}", param_hint=option)
+
+
+def _parse(texts: Sequence[str]) -> tuple[Constraint, ...]:
+    try:
+        return parse_constraints(texts, where="--constraint")
+    except SteelyardError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _file_names(model: Model, *, validated: bool) -> list[str]:
+    """Gives the names of the files to write; the model's is that of its setup, or of the file that it came from."""
+    source = model.description.file
+    model_file = f"{(model.setup.path or source.path).stem}_identified{_ENDINGS[source.format]}"
+    return ["estimate.json", model_file, *(["validation.json"] if validated else [])]
+
+
+def _write(folder: Path, estimate: Estimate, validation: Validation | None) -> tuple[list[Path], list[str]]:
+    """Writes all files, and gives them with what to know of the model file."""
+    notes: list[str] = []
+    writers: list[Callable[[Path], object]] = [
+        estimate.save,
+        lambda path: notes.extend(estimate.write_model(path).notes),
+    ]
+    if validation is not None:
+        text = json.dumps(validation.to_dict(), allow_nan=False) + "\n"
+        writers.append(lambda path: path.write_text(text, encoding="utf-8"))
+    names = _file_names(estimate.model, validated=validation is not None)
+    return write_together(folder, dict(zip(names, writers, strict=True))), notes
+
+
+def _print(console: Console, texts: Iterable[Text]) -> None:
+    for text in texts:
+        console.print(text, soft_wrap=True)

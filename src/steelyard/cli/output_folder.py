@@ -1,0 +1,81 @@
+"""A command's files in one folder: all of them appear, or none."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from steelyard.exceptions import SteelyardError
+
+
+def check_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> None:
+    """Refuses, before any work is done for it, a folder that these files cannot be written into.
+
+    Args:
+        folder: Where the files will be; it need not be there yet.
+        names: Of the files.
+        force: Whether files that are there already may be replaced.
+
+    Raises:
+        SteelyardError: The folder is a file, it may not be written, or a file is there already.
+    """
+    try:
+        standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if not standing.is_dir():
+            raise SteelyardError(f"{standing} is a file, not a folder; name another folder")
+        if not os.access(standing, os.W_OK | os.X_OK):
+            raise SteelyardError(f"the folder {standing} may not be written; name another, or change its permissions")
+        for path in (folder / name for name in names):
+            if path.is_dir():
+                raise SteelyardError(f"{path} is a folder; move it away, or name another folder for the results")
+            if not force and (path.exists() or path.is_symlink()):
+                raise SteelyardError(f"{path} is there already; name another folder, or replace it with --force")
+    except (OSError, ValueError) as error:
+        raise SteelyardError(f"{str(folder)!r} cannot be a folder ({_reason(error)}); name another") from error
+
+
+def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> list[Path]:
+    """Writes files into a folder, which is made where it is missing: all of them, or none.
+
+    Args:
+        folder: Where.
+        writers: By name of the file, what writes it to a path. Each gets a hidden name in the folder itself, so that
+            paths within a file that are relative to it stay right.
+
+    Returns:
+        The files, in the order of `writers`.
+
+    Raises:
+        SteelyardError: One cannot be written; the folder is then as it was.
+    """
+    made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    mark = f".{secrets.token_hex(4)}."
+    done = False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, write in writers.items():
+            write(folder / f"{mark}{name}")
+        for name in writers:
+            (folder / f"{mark}{name}").replace(folder / name)
+        done = True
+    except OSError as error:
+        raise SteelyardError(
+            f"nothing was written to {folder} ({_reason(error)}); name another, or make room"
+        ) from error
+    except SteelyardError as error:
+        raise SteelyardError(f"nothing was written to {folder}: {str(error).replace(mark, '')}") from error
+    finally:
+        if not done:
+            for draft in folder.glob(f"*{mark}*"):
+                draft.unlink(missing_ok=True)
+            for place in made:
+                with suppress(OSError):
+                    place.rmdir()
+    return [folder / name for name in writers]
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,87 @@
+"""Recordings on their way into a command: one after the other, with how far it is, and by name where one is bad."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from steelyard.exceptions import RecordingWarning, SteelyardError
+from steelyard.model import Model
+from steelyard.motion import Motion, stream_motion
+from steelyard.motion.reconstruct import Base
+from steelyard.recording import read_recording
+
+
+def show_progress(*, quiet: bool = False) -> Progress:
+    """Gives a progress bar with the time left, on standard error, gone when it is done; none where nobody looks."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+
+
+class Reader:
+    """Reads recordings of a model, in pieces of bounded size.
+
+    Attributes:
+        told: For each recording that was read, its name and what to know of it, to be printed.
+    """
+
+    def __init__(self, model: Model, base: Base | None, progress: Progress) -> None:
+        self.told: list[Text] = []
+        self._model, self._base, self._progress = model, base, progress
+        self._path = Path()
+
+    def motions(self, paths: Sequence[Path]) -> Iterator[Motion]:
+        """Gives the motions of recordings, piece by piece, one recording after the other."""
+        for path in paths:
+            self._path = path
+            yield from self._pieces(path)
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Puts the name of the recording that is being read before an error that does not have it."""
+        try:
+            yield
+        except SteelyardError as error:
+            if self._path.name in str(error):
+                raise
+            raise SteelyardError(f"{self._path.name}: {error}") from error
+
+    def _pieces(self, path: Path) -> Iterator[Motion]:
+        task = self._progress.add_task(f"Reading {_on_one_line(path.name)}", total=None)
+        with warnings.catch_warnings():
+            # They are told with the recording.
+            warnings.simplefilter("ignore", RecordingWarning)
+            recording = read_recording(path, self._model)
+        self._progress.update(task, total=recording.duration)
+        start, samples, seconds, chosen = recording.time[0], 0, 0.0, dict[str, None]()
+        for piece in stream_motion(self._model, recording, base=self._base):
+            samples, seconds = samples + len(piece), seconds + len(piece) / piece.sample_rate
+            chosen |= dict.fromkeys(piece.notes)
+            self._progress.update(task, completed=float(piece.time[-1] - start))
+            yield piece
+        self._progress.remove_task(task)
+        told = Text()
+        told.append(_on_one_line(recording.name), style="bold")
+        told.append(f": {recording.duration:.2f} s, of which {seconds:.2f} s are used, in {samples} samples")
+        for notes, style in ((recording.notes, "yellow"), (chosen, "dim")):
+            for note in notes:
+                told.append(f"\n  {_on_one_line(note)}", style=style)
+        self.told.append(told)
+
+
+def _on_one_line(words: str) -> str:
+    # Names from files may hold anything.
+    return " ".join(words.split())

@@ -1,0 +1,286 @@
+"""`steelyard identify`: what it prints and writes, and how it exits."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import steelyard as sy
+from steelyard.cli import main
+from steelyard.identification.identify import OPTIONS
+from tests.laboratory.trials import robot, short_trial
+
+SENSORS = ["wrench_offset"]
+ASKED = ["--nuisance", "wrench_offset"]
+
+ARM = """<mujoco model="arm"><worldbody><body name="upper"><joint name="a" axis="0 1 0"/>
+<inertial mass="2" pos="0.1 0 -0.2" diaginertia="0.02 0.03 0.01"/><body name="lower" pos="0 0 -0.4">
+<joint name="b" axis="1 0 0"/><inertial mass="1" pos="0 0.05 -0.1" diaginertia="0.01 0.01 0.005"/></body></body>
+</worldbody></mujoco>"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Gives what runs the command in an empty folder, as a user does: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["steelyard", "identify", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as left:
+            code = int(left.code or 0)
+        output, errors = capsys.readouterr()
+        assert "Traceback" not in output + errors
+        return code, output, errors
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("recordings")
+    for motion in ("dance", "reach"):
+        short_trial("g1", motion, noise="default").recording.write(folder / f"{motion}.npz")
+    (folder / "empty.npz").write_bytes(b"")
+    return folder
+
+
+@cache
+def evidence_of(motion: str) -> sy.Evidence:
+    model = robot("g1")
+    recording = short_trial("g1", motion, noise="default").recording
+    return sy.gather_evidence(model, sy.reconstruct_motion(model, recording), nuisance=SENSORS)
+
+
+def by_functions(*motions: str, **arguments: object) -> sy.Estimate:
+    return sy.identify(robot("g1"), sum(map(evidence_of, motions)), **arguments)
+
+
+def test_it_finds_prints_and_writes_what_the_functions_give(run, files):
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "-o", "new/results")
+    assert (code, told) == (0, "")
+    estimate = sy.load_estimate("new/results/estimate.json")
+    assert estimate.summary() in printed
+    expected = by_functions("dance")
+    np.testing.assert_allclose(estimate.parameters, expected.parameters, rtol=1e-9, atol=1e-12)
+
+    unseen = sy.reconstruct_motion(robot("g1"), short_trial("g1", "reach", noise="default").recording)
+    validation = sy.validate(estimate, unseen)
+    assert validation.summary() in printed
+    assert "cross" in printed
+    assert json.loads(Path("new/results/validation.json").read_text()) == validation.to_dict()
+
+    written = sy.load_model("new/results/g1_identified.urdf", setup="g1")
+    np.testing.assert_allclose(written.parameters, estimate.parameters, rtol=1e-9, atol=1e-12)
+    assert sorted(path.name for path in Path("new/results").iterdir()) == [
+        "estimate.json",
+        "g1_identified.urdf",
+        "validation.json",
+    ]
+    for name in ("dance.npz: 8.00 s", "reach.npz: 8.00 s", "written: new/results/g1_identified.urdf"):
+        assert name in printed
+
+
+def test_json_is_what_the_files_hold(run, files):
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--json")
+    assert (code, told) == (0, "")
+    plain = json.loads(printed)
+    assert plain["estimate"] == json.loads(Path("out/estimate.json").read_text())
+    assert plain["validation"] is None
+    assert plain["files"] == ["out/estimate.json", "out/g1_identified.urdf"]
+
+
+def test_quiet_says_nothing_and_several_recordings_count_together(run, files):
+    code, *printed = run("g1", files / "dance.npz", files / "reach.npz", *ASKED, "-o", "out", "--quiet")
+    assert (code, printed) == (0, ["", ""])
+    estimate = sy.load_estimate("out/estimate.json")
+    assert len(estimate.origins) == 2
+    np.testing.assert_allclose(estimate.parameters, by_functions("dance", "reach").parameters, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_every_method_and_option_arrives(run, files, method):
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--method", method, "--mirror", "--parameters", "L")
+    assert code == 0, told
+    expected = by_functions("dance", method=method, mirror=True, parameters="L")
+    assert f"identified by '{method}'" in printed
+    assert "L, mirror pairs tied" in printed
+    assert f"{expected.total_mass:>9.4f}" in printed
+
+
+@pytest.mark.skipif("quadratic" not in OPTIONS, reason="no method takes constraints yet")
+def test_constraints_arrive(run, files):
+    code, printed, told = run(
+        "g1", files / "dance.npz", *ASKED, "--method", "quadratic", "--constraint", "total_mass=33", "--json"
+    )
+    assert code == 0, told
+    masses = np.array(json.loads(printed)["estimate"]["parameters"])[:, 0]
+    assert masses.sum() == pytest.approx(33.0, abs=1e-8)
+    assert abs(by_functions("dance", method="quadratic").total_mass - 33.0) > 0.05, "the scale made a difference"
+
+
+def test_patterns_and_the_base_arrive(run, files):
+    code, printed, told = run(
+        "g1", files / "reach.npz", "--base", "sole", "--parameters", "*.m", "--parameters", "torso_link", "--json"
+    )
+    assert code == 0, told
+    estimate = json.loads(printed)["estimate"]
+    assert estimate["options"]["parameters"] == "*.m torso_link"
+    assert estimate["key"]["base"] == "pelvis"
+    assert "the sole 'left' is taken to stand still" in run("g1", files / "reach.npz", "--base", "sole")[1]
+
+
+def test_an_mjcf_arm_is_written_as_mjcf(run):
+    Path("arm.xml").write_text(ARM)
+    Path("arm.toml").write_text('[model]\nfile = "arm.xml"\nbase = "fixed"\n[torque]\nmeasured = "all"\n')
+    model = sy.load_model("arm.toml")
+    true = model.with_parameters(1.1 * model.parameters).pinocchio
+    time = np.arange(0.0, 10.0, 0.01)
+    waves = np.array([[1.0], [1.7]]) * time
+    q, v, a = np.sin(waves), np.array([[1.0], [1.7]]) * np.cos(waves), -np.array([[1.0], [2.89]]) * np.sin(waves)
+    torques = np.array([pin.rnea(true, true.createData(), *each) for each in zip(q.T, v.T, a.T, strict=True)])
+    table = np.column_stack([time, q.T, torques])
+    np.savetxt("swing.csv", table, delimiter=",", header="time,q.a,q.b,tau.a,tau.b", comments="")
+    code, _, told = run("arm.toml", "swing.csv", "-o", ".")
+    assert code == 0, told
+    written = sy.load_model("arm_identified.xml", setup="arm.toml")
+    estimate = sy.load_estimate("estimate.json")
+    np.testing.assert_allclose(written.parameters, estimate.parameters, rtol=1e-9, atol=1e-12)
+    assert estimate.fit.cost < 1e-2 * estimate.fit.reference_cost
+
+
+def test_names_from_files_are_printed_as_they_are(run, files):
+    setup = robot("g1").setup.path.read_text().splitlines()
+    text = robot("g1").description.file.path.read_text().replace("left_wrist_yaw_link", "[red]hand[/nothing]")
+    Path("odd.urdf").write_text(text)
+    Path("odd.toml").write_text("\n".join('file = "odd.urdf"' if x.startswith("file") else x for x in setup))
+    Path("[bold]dance[red].npz").write_bytes((files / "dance.npz").read_bytes())
+    code, printed, told = run("odd.toml", "[bold]dance[red].npz", "--validate", "[bold]dance[red].npz")
+    assert code == 0, told
+    assert "[red]hand[/nothing] " in printed
+    assert "[bold]dance[red].npz: 8.00 s" in printed
+    assert "direct" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["g1"], 2, "Missing argument 'RECORDING'"),
+        (["g2", "dance.npz"], 1, "did you mean 'g1'"),
+        (["g1", "gone.npz"], 1, "there is no file 'gone.npz'; check the path"),
+        (["g1", "empty.npz", "gone.npz"], 1, "there is no file 'gone.npz'; check the path"),
+        (["g1", "."], 1, "the folder '.' holds no ROS 2 bag"),
+        (["g1", "empty.npz"], 1, "empty.npz"),
+        (["talos", "dance.npz"], 1, "dance.npz has no column 'q.leg_left_1_joint'"),
+        (["g1", "dance.npz", "dance.npz"], 1, "dance.npz: both hold the same"),
+        (["g1", "dance.npz", "--base", "pose"], 1, "dance.npz has no column 'base.position.x'"),
+        (["g1", "dance.npz", "--validate", "empty.npz"], 1, "empty.npz"),
+        (
+            ["g1", "dance.npz", "--nuisance", "viscous_friction"],
+            1,
+            "dance.npz: viscous_friction shows in joint torques",
+        ),
+        # The empty recording would be refused if it were read first.
+        (["g1", "empty.npz", "--method", "truncate"], 2, "there is no 'truncate'; did you mean 'truncated'?"),
+        (["g1", "empty.npz", "--base", "air"], 2, "'air'"),
+        (["g1", "empty.npz", "--nuisance", "offset"], 2, "there is no 'offset'; did you mean 'wrench_offset'"),
+        (["g1", "empty.npz", "--constraint", "total_mas=3"], 2, "--constraint total_mas=3: "),
+        (["g1", "empty.npz", "--constraint", "total_mass=heavy"], 2, "--constraint total_mass=heavy: "),
+        (["g1", "empty.npz", "--parameters", "knee"], 1, "no parameter is called 'knee'"),
+        (["g1", "empty.npz", "-o", "dance.npz/deeper"], 1, "dance.npz is a file, not a folder"),
+        (["g1", "empty.npz", "-o", "full"], 1, "full/estimate.json is there already; name another folder, or replace"),
+        (["g1", "empty.npz", "-o", "odd", "--force"], 1, "odd/g1_identified.urdf is a folder"),
+        (["g1", "empty.npz", "-o", "n" * 300], 1, "cannot be a folder (File name too long)"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(run, files, arguments, code, message):
+    for name in ("dance.npz", "empty.npz"):
+        Path(name).write_bytes((files / name).read_bytes())
+    Path("full").mkdir()
+    Path("full/estimate.json").write_text("mine")
+    Path("odd/g1_identified.urdf").mkdir(parents=True)
+    before = sorted(Path().rglob("*"))
+    found, _, told = run(*arguments)
+    assert found == code, told
+    assert message in " ".join(told.replace("│", " ").split())
+    if code == 1:
+        assert len(told.splitlines()) == 1
+    assert sorted(Path().rglob("*")) == before
+    assert Path("full/estimate.json").read_text() == "mine"
+
+
+def test_force_replaces_what_is_there(run, files):
+    Path("estimate.json").write_text("old")
+    code, _, told = run("g1", files / "dance.npz", "-o", ".", "--force")
+    assert code == 0, told
+    assert sy.load_estimate("estimate.json").method == "truncated"
+
+
+def test_a_folder_that_may_not_be_written_is_told_before_reading(run, files, monkeypatch):
+    Path("locked").mkdir()
+    module = sys.modules["steelyard.cli.output_folder"]
+    monkeypatch.setattr(module.os, "access", lambda path, _: Path(path).name != "locked")
+    code, _, told = run("g1", files / "empty.npz", "-o", "locked/results")
+    assert code == 1
+    assert "locked may not be written; name another, or change its permissions" in told
+
+
+def test_nothing_is_left_where_the_disk_is_full(run, files, monkeypatch):
+    whole = Path.write_text
+
+    def full(path: Path, text: str, **options: object) -> int:
+        whole(path, text[:100], **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    code, _, told = run("g1", files / "dance.npz", "-o", "new/results")
+    assert code == 1
+    assert "nothing was written to new/results: new/results/estimate.json: the estimate cannot be written" in told
+    assert not Path("new").exists()
+
+
+def test_an_interrupt_leaves_nothing_half_written(run, files, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sy.Estimate, "write_model", interrupted)
+    code, _, _ = run("g1", files / "dance.npz", "-o", "new/results")
+    assert code != 0
+    assert not Path("new").exists()
+
+
+def test_masses_that_no_file_holds_are_told_and_nothing_is_written(run, files):
+    code, printed, told = run("g1", files / "dance.npz", "--method", "base", "-o", "out")
+    assert code == 1
+    assert "identified by 'base'" in printed
+    assert "nothing was written to out: link " in told
+    assert "identify with a method that keeps masses positive" in told
+    assert not Path("out").exists()
+
+
+def test_a_failed_estimate_exits_with_one_and_its_remedy(run, files, monkeypatch):
+    failed = replace(by_functions("dance"), status="failed", notes=("The constraints exclude each other; drop one.",))
+    monkeypatch.setattr(sys.modules["steelyard.cli.identify"], "identify_parameters", lambda *_, **__: failed)
+    code, printed, told = run("g1", files / "dance.npz", "-o", "out", "--json")
+    assert (code, printed) == (1, "")
+    assert "failed and has no parameters: The constraints exclude each other; drop one." in told
+    assert not Path("out").exists()
+
+
+def test_help_has_an_example_and_names_every_method(run):
+    code, printed, _ = run("--help")
+    assert code == 0
+    assert "Example:" in printed
+    for method in OPTIONS:
+        assert method in printed
