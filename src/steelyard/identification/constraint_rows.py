@@ -26,13 +26,16 @@ from steelyard.model.constraints import (
     link_patterns,
 )
 from steelyard.model.mirror import find_pairs
-from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.model.names import did_you_mean, in_words, match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT, PARAMETER_SYMBOLS, rotational_inertia_at_origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.model import Model
+
+_WORTH_SAYING = 1e-5
+"""Distance (m) from which a centre of mass outside its volume is remarked on: what model files round away."""
 
 __all__ = ["ConstraintSystem", "Rows", "Separator", "join_rows", "refuse_contradictions", "resolve_constraints"]
 
@@ -86,7 +89,13 @@ class _Resolution:
         self._frozen()
         self._mirror()
         self._masses()
-        return ConstraintSystem(join_rows(self.parts, self.size), tuple(self.separators), tuple(self.remarks))
+        return ConstraintSystem(
+            join_rows(self.parts, self.size), tuple(self.separators), tuple(self.remarks), self.links
+        )
+
+    def _remark(self, links: Sequence[str], words: str) -> None:
+        if links:
+            self.remarks.append(words.format(in_words(links)))
 
     def _match(self, constraint: Constraint) -> list[int]:
         matched: set[str] = set()
@@ -138,38 +147,38 @@ class _Resolution:
 
     def _centres(self) -> None:
         hulls: list[tuple[int, Volume]] = []
+        shapeless, flat, outside = [], [], []
         for place, constraint in self._chosen(ComInside.kind):
             if constraint.where is None:
                 continue
             link = self.links[place]
             volume = find_volume(self.model, link, constraint)
-            if isinstance(volume, str):
-                self.remarks.append(volume)
+            if volume is None:
+                shapeless.append(link)
                 continue
-            if volume.remark:
-                self.remarks.append(volume.remark)
-            self._remark_outside(place, volume)
+            if constraint.where == "hull" and volume.facets is None:
+                flat.append(link)
+            distance = self._outside(place, volume)
+            if distance > _WORTH_SAYING:
+                outside.append(f"{link} (by {1000.0 * distance:.1f} mm)")
             if self._is_frozen(place):
                 continue
             if volume.facets is None:
                 self.parts.append(box_rows(self.links, place, volume.box))
             else:
                 hulls.append((place, volume))
+        self._remark(shapeless, "No shapes say where the centre of mass of {} may be, so that it is free.")
+        self._remark(flat, "The shapes of {} are flat and have no hull; the box around them is used.")
+        self._remark(outside, "The reference has the centre of mass outside the volume that must hold it: {}.")
         if hulls:
             places = np.array([place for place, _ in hulls], dtype=np.int64)
             sizes = np.array([np.linalg.norm(volume.box[1] - volume.box[0]) for _, volume in hulls])
             scales = np.maximum(self.reference[places, 0], 1e-6) * sizes
             self.separators.append(HullSeparator(self.links, places, tuple(volume for _, volume in hulls), scales))
 
-    def _remark_outside(self, place: int, volume: Volume) -> None:
+    def _outside(self, place: int, volume: Volume) -> float:
         mass = self.reference[place, 0]
-        outside = volume.outside(self.reference[place, 1:4] / mass) if mass > 0.0 else 0.0
-        if outside > 1e-6:
-            stays = "; it is frozen, and stays there" if self._is_frozen(place) else ""
-            self.remarks.append(
-                f"The reference has the centre of mass of {self.links[place]} outside the volume that must hold it, by "
-                f"{1000.0 * outside:.1f} mm{stays}."
-            )
+        return volume.outside(self.reference[place, 1:4] / mass) if mass > 0.0 else 0.0
 
     def _inertias(self) -> None:
         chosen = [
@@ -182,16 +191,14 @@ class _Resolution:
         possible = np.linalg.eigvalsh(rotational_inertia_at_origin(project_to_interior(self.reference)))
         actual = np.linalg.eigvalsh(rotational_inertia_at_origin(self.reference))[:, 0]
         sets: dict[int | None, list[tuple[int, float]]] = {}
+        below = []
         for place, constraint in chosen:
             least = constraint.least * (possible[place, 0] if constraint.relative else 1.0)
             if actual[place] < least:
-                stays = "; it is frozen, and stays so" if self._is_frozen(place) else ""
-                self.remarks.append(
-                    f"The reference has a least inertia of {actual[place]:.2g} kg m2 for {self.links[place]}, below "
-                    f"the {least:.2g} that are asked for{stays}."
-                )
+                below.append(self.links[place])
             if not self._is_frozen(place):
                 sets.setdefault(constraint.directions, []).append((place, least))
+        self._remark(below, "The reference has less inertia than is asked for: {}.")
         for subdivisions, members in sets.items():
             places = np.array([place for place, _ in members], dtype=np.int64)
             directions = None if subdivisions is None else half_directions(subdivisions)
@@ -231,15 +238,15 @@ class _Resolution:
                 self.parts.append(Rows(np.array(rows), zeros, np.full(len(rows), upper), tuple(names), kinds))
 
     def _masses(self) -> None:
+        weightless = []
         for place, constraint in self._chosen(MassWithin.kind):
             if constraint.share is None:
                 continue
             mass = float(self.reference[place, 0])
             if mass <= 0.0:
-                self.remarks.append(
-                    f"The reference has no mass for {self.links[place]} to be near; its mass is not bounded by a share."
-                )
+                weightless.append(self.links[place])
                 continue
             name = f"{self.links[place]}.m within {100.0 * constraint.share:g} % of {mass:.4g}"
             low, high = (1.0 - constraint.share) * mass, (1.0 + constraint.share) * mass
             self._add(MassWithin.kind, name, {PARAMETER_COUNT * place: 1.0}, low, high)
+        self._remark(weightless, "The reference has no mass that the mass of {} could be near, so that it is free.")

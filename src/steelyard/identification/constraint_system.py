@@ -77,8 +77,8 @@ class Separator(Protocol):
     def names(self) -> tuple[str, ...]:
         """What it is about, one name per link."""
 
-    def first(self) -> Rows:
-        """Gives rows to begin with."""
+    def first(self, *, fine: bool = False) -> Rows:
+        """Gives rows to begin with; some more where nothing else draws a search towards what is possible."""
 
     def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> Rows:
         """Gives rows that parameters (n_links, 10) break by more than `tolerance` times the link's own size."""
@@ -95,11 +95,13 @@ class ConstraintSystem:
         rows: The rows that can be listed.
         separators: The families that cannot.
         remarks: What a user should know of it, in sentences.
+        links: Names of all links of the robot.
     """
 
     rows: Rows
     separators: tuple[Separator, ...]
     remarks: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:

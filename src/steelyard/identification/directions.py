@@ -61,7 +61,7 @@ def half_directions(subdivisions: int) -> FloatArray:
     # The first number that is not zero decides; on a half turned by the rounding of one, both would be kept.
     rounded = np.round(points, 9)
     leading = rounded[np.arange(len(points)), np.argmax(rounded != 0.0, axis=1)]
-    half = points[leading > 0.0]
+    half: FloatArray = points[leading > 0.0]
     half.setflags(write=False)
     return half
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.constraint_system import Rows, join_rows
-from steelyard.identification.directions import TENSOR_START, tensor_rows
+from steelyard.identification.directions import TENSOR_START, half_directions, tensor_rows
 from steelyard.model.constraints import ComInside, PositiveInertia
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, rotational_inertia_at_origin
 
@@ -44,21 +44,22 @@ class InertiaSeparator:
         """The name of each link's bound."""
         return tuple(f"{self.links[place]} inertia" for place in self.places)
 
-    def first(self) -> Rows:
-        """Gives three rows for each link: its axes, or what of the finite set is nearest to them."""
-        axes = np.eye(3)
+    def first(self, *, fine: bool = False) -> Rows:
+        """Gives three rows for each link, its axes, and six more of an icosahedron where a fine start is asked for.
+
+        Of a finite set they are those nearest to these.
+        """
+        chosen = np.concatenate([np.eye(3), half_directions(0)]) if fine else np.eye(3)
         if self.directions is not None:
-            axes = self.directions[np.argmax(np.abs(self.directions @ axes), axis=0)]
-        return self._rows(np.repeat(np.arange(len(self.places)), 3), np.tile(axes, (len(self.places), 1)))
+            nearest = np.argmax(np.abs(self.directions @ chosen.T), axis=0)
+            chosen = self.directions[np.unique(nearest)]
+        return self._all_links(chosen)
 
     def every(self) -> Rows:
         """Gives all rows of a finite set; there are as many as links times directions."""
         if self.directions is None:
             raise IdentifiabilityError("there are infinitely many directions; give PositiveInertia a finite set")
-        count = len(self.directions)
-        return self._rows(
-            np.repeat(np.arange(len(self.places)), count), np.tile(self.directions, (len(self.places), 1))
-        )
+        return self._all_links(self.directions)
 
     def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> Rows:
         """Gives the eigenvectors of each eigenvalue below ε, or the worst of the finite set and those near them."""
@@ -85,6 +86,10 @@ class InertiaSeparator:
         else:
             least = np.min(self._along(parameters), axis=1, initial=np.inf)
         return np.asarray(np.maximum(0.0, self.least - least))
+
+    def _all_links(self, directions: FloatArray) -> Rows:
+        count = len(self.places)
+        return self._rows(np.repeat(np.arange(count), len(directions)), np.tile(directions, (count, 1)))
 
     def _along(self, parameters: FloatArray) -> FloatArray:
         """Gives ``vᵀ I v`` for each link and each of the finite set, shape (n, d)."""
@@ -128,7 +133,7 @@ class HullSeparator:
         """The name of each link's bound."""
         return tuple(f"{self.links[place]} CoM in its hull" for place in self.places)
 
-    def first(self) -> Rows:
+    def first(self, *, fine: bool = False) -> Rows:
         """Gives the box around each hull, which its facets imply."""
         parts = [
             box_rows(self.links, int(place), volume.box)

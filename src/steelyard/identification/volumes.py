@@ -32,13 +32,11 @@ class Volume:
         facets: Of a hull, rows ``[n, d]`` with ``n · c ≤ d`` for unit normals ``n`` that point outwards, margin
             included, shape (n, 4); None where the box is all.
         inside: A point inside, shape (3,).
-        remark: What a reader should know, or nothing.
     """
 
     box: FloatArray
     facets: FloatArray | None
     inside: FloatArray
-    remark: str = ""
 
     def outside(self, point: FloatArray) -> float:
         """Gives how far a point is outside: the greatest distance to a face beyond which it lies, m; 0 inside."""
@@ -48,8 +46,8 @@ class Volume:
         return float(max(0.0, *beyond))
 
 
-def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | str:
-    """Gives the volume of a link's centre of mass, or why there is none.
+def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None:
+    """Gives the volume of a link's centre of mass; None for "auto" where nothing says it.
 
     Raises:
         IdentifiabilityError: The box is asked for and there is none, it excludes the link's shapes, or the shapes are
@@ -70,11 +68,11 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | str:
     optional = box is not None or where == "auto"
     try:
         points = link_points(model, link)
-    except ModelError as error:
+    except ModelError:
         if not optional:
             raise
         if box is None:
-            return f"The centre of mass of {link} is free, for its shapes cannot be read: {error}"
+            return None
         points = np.zeros((0, 3))
     if box is not None:
         _refuse_elsewhere(link, box, points, explicit=not isinstance(where, str))
@@ -85,22 +83,21 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | str:
                 f"com: {link} has no shapes of which to take the {where}; give it a [volume] box, or leave it out",
                 names=[link],
             )
-        return f"{link} has no shapes in the model file, so that its centre of mass is free."
+        return None
     bounds = np.stack([points.min(axis=0), points.max(axis=0)])
     if where != "hull":
         return _box_volume(bounds, constraint.margin)
     facets = _hull_facets(points)
     if facets is None:
-        remark = f"The shapes of {link} are flat and have no hull; the box around them is used."
-        return _box_volume(bounds, constraint.margin, remark)
+        return _box_volume(bounds, constraint.margin)
     widened = facets + np.array([0.0, 0.0, 0.0, constraint.margin])
     outer = bounds + constraint.margin * np.array([[-1.0], [1.0]])
     return Volume(outer, widened, points.mean(axis=0))
 
 
-def _box_volume(box: FloatArray, margin: float, remark: str = "") -> Volume:
+def _box_volume(box: FloatArray, margin: float) -> Volume:
     widened = box + margin * np.array([[-1.0], [1.0]])
-    return Volume(widened, None, widened.mean(axis=0), remark)
+    return Volume(widened, None, widened.mean(axis=0))
 
 
 def _refuse_elsewhere(link: str, box: FloatArray, points: FloatArray, *, explicit: bool) -> None:
@@ -135,6 +132,6 @@ def _make_facets(points: FloatArray) -> FloatArray | None:
     except QhullError:
         return None
     _, first = np.unique(np.round(planes, 9), axis=0, return_index=True)
-    facets = planes[np.sort(first)] * np.array([1.0, 1.0, 1.0, -1.0])
+    facets: FloatArray = planes[np.sort(first)] * np.array([1.0, 1.0, 1.0, -1.0])
     facets.setflags(write=False)
     return facets
