@@ -242,7 +242,7 @@ def _error(rows: Rows) -> IdentifiabilityError:
     words = []
     for kind in dict.fromkeys(others):
         alike = [rows.names[row] for row, each in zip(ordered[1:], others, strict=True) if each == kind]
-        words += alike if len(alike) <= 3 else [f"{alike[0]} and {len(alike) - 1} others like it"]
+        words += alike if len(alike) <= 3 else [f"{alike[0]} (and {len(alike) - 1} others like it)"]
     return IdentifiabilityError(
         f"{names[0]} contradicts {in_words(words, limit=8)}: no parameters satisfy them together; loosen or leave out "
         "one of them",

@@ -154,19 +154,14 @@ class HullSeparator:
             steps = facets[:, :3] @ (parameters[place, 1:4] - parameters[place, 0] * volume.inside)
             # Through this facet the ray from inside leaves: the cut that the hull itself makes there.
             passed = int(np.argmax(np.divide(steps, room, out=np.full(len(room), -np.inf), where=room > 0.0)))
-            parts += [
-                self._row(int(place), facets[facet])
-                for facet in dict.fromkeys((worst, passed))
-                if beyond[facet] > tolerance * scale
-            ]
+            chosen = [each for each in dict.fromkeys((worst, passed)) if beyond[each] > tolerance * scale]
+            parts.append(self._rows(int(place), facets[chosen]))
         return join_rows(parts, PARAMETER_COUNT * len(self.links))
 
     def every(self) -> Rows:
         """Gives all rows: one for each facet of each link."""
         parts = [
-            self._row(int(place), facet)
-            for place, volume in zip(self.places, self.volumes, strict=True)
-            for facet in _facets(volume)
+            self._rows(int(place), _facets(volume)) for place, volume in zip(self.places, self.volumes, strict=True)
         ]
         return join_rows(parts, PARAMETER_COUNT * len(self.links))
 
@@ -178,13 +173,16 @@ class HullSeparator:
         ]
         return np.array(beyond, dtype=np.float64)
 
-    def _row(self, place: int, facet: FloatArray) -> Rows:
-        matrix = np.zeros((1, PARAMETER_COUNT * len(self.links)))
-        begin = PARAMETER_COUNT * place
-        matrix[0, begin : begin + 4] = [facet[3], *(-facet[:3])]
-        x, y, z = facet[:3]
-        name = f"{self.links[place]} CoM along ({x:.2f}, {y:.2f}, {z:.2f}) <= {facet[3]:.4g}"
-        return Rows(matrix, np.zeros(1), np.full(1, np.inf), (name,), (self.kind,))
+    def _rows(self, place: int, facets: FloatArray) -> Rows:
+        count, begin = len(facets), PARAMETER_COUNT * place
+        matrix = np.zeros((count, PARAMETER_COUNT * len(self.links)))
+        matrix[:, begin] = facets[:, 3]
+        matrix[:, begin + 1 : begin + 4] = -facets[:, :3]
+        names = tuple(
+            f"{self.links[place]} CoM along ({x:.2f}, {y:.2f}, {z:.2f}) <= {distance:.4g}"
+            for x, y, z, distance in facets
+        )
+        return Rows(matrix, np.zeros(count), np.full(count, np.inf), names, (self.kind,) * count)
 
 
 def _facets(volume: Volume) -> FloatArray:

@@ -167,7 +167,9 @@ def _one(key: str, value: Any, pattern: str | None) -> Constraint:
         given = dict(value)
     else:
         given = {kind.main: value}
-    if kind.main != "links" and given.get(kind.main) is False:
+    if kind.main != "links" and isinstance(given.get(kind.main), bool):
+        if given[kind.main]:
+            raise IdentifiabilityError(f"{key} is true; write {kind.example}, or false to switch it off", names=[key])
         given[kind.main] = None
     needed = [field.name for field in fields(made) if field.default is MISSING and field.name != "links"]
     for field in needed:
@@ -175,8 +177,6 @@ def _one(key: str, value: Any, pattern: str | None) -> Constraint:
             raise IdentifiabilityError(
                 f"{key}: {field!r} is missing; write it as in {key}={{{field}={kind.example}}}", names=[field]
             )
-    if given.get("where", ...) is True or given.get(kind.main, ...) is True:
-        raise IdentifiabilityError(f"{key} is true; write {kind.example}, or false to switch it off", names=[key])
     if pattern is not None:
         given["links"] = pattern
     return made(**given)
