@@ -24,7 +24,7 @@ from steelyard import (
     parse_constraints,
 )
 from steelyard.exceptions import IdentifiabilityError, ModelError
-from steelyard.identification.constraint_rows import ConstraintSystem, join_rows, resolve_constraints
+from steelyard.identification.constraint_rows import ConstraintSystem, Rows, Separator, join_rows, resolve_constraints
 from steelyard.identification.directions import icosahedron_directions, tensor_rows
 from steelyard.identification.separators import HullSeparator, InertiaSeparator
 from steelyard.model.geometry import link_points
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from steelyard.model.constraints import Constraint
     from steelyard.model.parameters import FloatArray
 
-USUAL = (LeastMass(), ComInside("auto"), PositiveInertia(0.0), MassWithin(0.35))
+USUAL: tuple[Constraint, ...] = (LeastMass(), ComInside("auto"), PositiveInertia(0.0), MassWithin(0.35))
 
 
 @cache
@@ -92,7 +92,9 @@ def test_a_robot_that_can_exist_satisfies_every_row(name: str) -> None:
 def test_the_row_that_is_broken_most_is_named() -> None:
     system = resolved("g1", "least_mass=0", "inertia=0.1", "com.torso_link=hull", "total_mass=33.341142")
     model = loaded("g1")
-    assert system.worst(model.parameters) == (pytest.approx(0.0, abs=1e-6), "total mass = 33.3411")
+    distance, name = system.worst(model.parameters)
+    assert name == "total mass = 33.3411"
+    assert distance < 1e-6
     for place, symbol, name in [
         ("pelvis", "m", "pelvis.m >= 0"),
         ("torso_link", "mz", "torso_link CoM in its hull"),
@@ -190,7 +192,7 @@ def test_a_direction_is_found_exactly_where_an_eigenvalue_is_too_small(seed: int
     assert len(separator.violated(parameters, 1.0001 * deepest + 1e-9)) == 0
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.integers(0, 10_000), st.integers(0, 3))
 def test_of_a_finite_set_the_worst_direction_is_found(seed: int, subdivisions: int) -> None:
     generator = np.random.default_rng(seed)
@@ -252,15 +254,16 @@ def test_an_impossible_reference_is_projected_first() -> None:
 # --- centres of mass --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.floats(0.01, 100.0), st.integers(0, 1000))
 def test_more_of_the_same_matter_changes_nothing_about_its_centre(factor: float, seed: int) -> None:
     parameters = loaded("g1").parameters + np.random.default_rng(seed).normal(scale=0.1, size=(30, 10))
     parameters[:, 0] = np.abs(parameters[:, 0])
     for kind in ("bounds", "hull"):
         system = resolved("g1", f"com={kind}")
-        values = [part.violation(parameters) for part in (system.rows, *system.separators)]
-        scaled = [part.violation(factor * parameters) for part in (system.rows, *system.separators)]
+        families: list[Rows | Separator] = [system.rows, *system.separators]
+        values = [family.violation(parameters) for family in families]
+        scaled = [family.violation(factor * parameters) for family in families]
         for one, other in zip(values, scaled, strict=True):
             np.testing.assert_allclose(other, factor * one, rtol=1e-9, atol=1e-9 * factor)
 
@@ -346,7 +349,9 @@ def test_a_margin_widens_and_a_box_of_its_own_counts() -> None:
         assert wide.worst(parameters)[0] < tight.worst(parameters)[0] - 5e-3
     own = resolve_constraints(model, [ComInside(((-0.1, -0.1, 0.0), (0.1, 0.1, 0.2)), "torso_link")])
     parameters[row] = at(np.array([0.0, 0.0, 0.25]), 1.0)
-    assert own.worst(parameters) == (pytest.approx(0.05), "torso_link CoM z <= 0.2")
+    distance, name = own.worst(parameters)
+    assert name == "torso_link CoM z <= 0.2"
+    assert distance == pytest.approx(0.05)
 
 
 def with_volumes(model: Model, volumes: dict[str, list[list[float]]]) -> Model:
@@ -428,7 +433,13 @@ def test_of_each_kind_the_last_that_names_a_link_counts() -> None:
     assert names_of(TotalMass(3.0), TotalMass(4.0, 0.5)) == ("total mass = 4 +- 0.5",)
     assert names_of(TotalMass(3.0), TotalMass(None)) == ()
     assert names_of(LeastMass(0.1, "pelvis"), LeastMass(0.0)) == tuple(f"{link}.m >= 0" for link in model.links)
-    switched_off = [ComInside(), ComInside(None), PositiveInertia(), PositiveInertia(None), LeastMass(None)]
+    switched_off: list[Constraint] = [
+        ComInside(),
+        ComInside(None),
+        PositiveInertia(),
+        PositiveInertia(None),
+        LeastMass(None),
+    ]
     empty = resolve_constraints(model, switched_off)
     assert (len(empty.rows), empty.separators, empty.kinds) == (0, (), ())
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from steelyard.identification.constraint_rows import Rows
     from steelyard.model.constraints import Constraint
 
-USUAL = (LeastMass(), ComInside(), PositiveInertia(), MirrorWithin(), MassWithin(0.35))
+USUAL: tuple[Constraint, ...] = (LeastMass(), ComInside(), PositiveInertia(), MirrorWithin(), MassWithin(0.35))
 
 
 @cache

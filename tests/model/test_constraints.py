@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,11 +34,11 @@ from steelyard.model.setup import parse_setup, read_setup
 from steelyard.model.setup_tables import setup_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 BOX = ((-0.1, -0.1, 0.0), (0.1, 0.1, 0.2))
 
-WRONG = {
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "total mass zero": (lambda: TotalMass(0.0), "total_mass: mass is 0.0; write the robot's mass in kg, more than"),
     "total mass negative": (lambda: TotalMass(-3), "total_mass: mass is -3"),
     "total mass NaN": (lambda: TotalMass(math.nan), "total_mass: mass is nan"),
@@ -285,10 +288,23 @@ def _meaning(constraints: Sequence[Constraint]) -> dict[str, list[Constraint]]:
         for pattern in patterns or ("",):
             of_kind = last.setdefault(constraint.kind, {})
             of_kind.pop(pattern, None)
-            of_kind[pattern] = replace(constraint, links=pattern) if patterns else constraint
+            of_kind[pattern] = replace(constraint, links=pattern) if patterns else constraint  # type: ignore[arg-type]
     return {kind: list(of_kind.values()) for kind, of_kind in last.items()}
 
 
 def test_order_survives_where_patterns_overlap() -> None:
     given_twice = (MassWithin(0.1, "left_*"), MassWithin(0.2), MassWithin(0.3, "left_*"))
     assert constraint_table(given_twice) == {"mass_within": {"*": 0.2, "left_*": 0.3}}
+
+
+def test_what_the_docs_say_of_constraints_is_understood() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "setup.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"(?s)```toml\n(.*?)```", page)
+    kinds = [constraint.kind for constraint in parse_setup(tomllib.loads(example)).constraints]
+    assert set(kinds) == set(CONSTRAINT_CLASSES)
+    section = page.partition("## `[constraints]`")[2]
+    assert set(re.findall(r"(?m)^\| `(\w+)` \|", section)) == set(CONSTRAINT_CLASSES)
+    (texts,) = re.findall(r"(?s)```\n(.*?)```", section)
+    assert len(parse_constraints(texts.split("\n")[:-1])) == 7
+    for kind, table in re.findall(r"(?m)^\| `(\w+)` \|[^\n]*?`(\{[^`]*\})`", section):
+        assert parse_constraints([f"{kind}={table}"])
