@@ -172,8 +172,9 @@ def solve_conic(quadratic: sparse.csc_matrix, linear: FloatArray, matrix: sparse
     settings.max_iter = 400
     solution = clarabel.DefaultSolver(quadratic, linear, matrix, right, cones, settings).solve()
     # Where 1e-12 is not reached, clarabel's own looser test (5e-5) is not enough for an oracle.
-    if max(solution.r_prim, solution.r_dual) > 1e-7:
-        raise ArithmeticError(f"clarabel: {solution.status}, residuals {solution.r_prim:.1e}, {solution.r_dual:.1e}")
+    gap = abs(solution.obj_val - solution.obj_val_dual) / (1.0 + abs(solution.obj_val))
+    if not max(solution.r_prim, solution.r_dual, gap) <= 1e-7:
+        raise ArithmeticError(f"{solution.status}: {solution.r_prim:.1e}, {solution.r_dual:.1e}, gap {gap:.1e}")
     return np.asarray(solution.x), np.asarray(solution.z), np.asarray(solution.s)
 
 
