@@ -1,7 +1,7 @@
 """From Evidence to an Estimate: parameter sets, one estimator per file, base parameters, statistics."""
 
 from steelyard.identification.base_parameters import BaseParameters
-from steelyard.identification.estimate import Estimate, Fit
+from steelyard.identification.estimate import Certificate, Estimate, Fit, LevelReport
 from steelyard.identification.identify import identify
 from steelyard.identification.instruments import gather_correlated, gather_with_instruments
 from steelyard.identification.noise_levels import NoiseLevels, estimate_noise
@@ -11,9 +11,11 @@ from steelyard.identification.storage import load_estimate
 
 __all__ = [
     "BaseParameters",
+    "Certificate",
     "Estimate",
     "Fit",
     "HuberWeights",
+    "LevelReport",
     "NoiseLevels",
     "ParameterSet",
     "choose_parameters",

@@ -33,7 +33,7 @@ _EXACT = 1e-10
 """Residual, beside what it is made of, up to which equations count as satisfied."""
 
 _LEANS = 1e-6
-"""Share of the greatest push from which a minimum counts as leaning on a row."""
+"""Push of a row, beside the slope at a minimum, from which the minimum counts as leaning on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +226,7 @@ class _Cascade:
         broken = own & (rows.row >= 0) & (missing > BROKEN * rows.lengths)
         rows.lower = np.where(own & (missing > 0.0), rows.lower - missing, rows.lower)
         pushes = found.multipliers * np.linalg.norm(rows.matrix @ self.free, axis=1)
-        leant = np.flatnonzero((pushes > _LEANS * np.max(pushes, initial=0.0)) & (pushes > 0.0))
+        leant = np.flatnonzero(pushes > _LEANS * found.nearest.size)
         self.bindings += [
             Binding(int(rows.level[i]), int(rows.row[i]), rows.matrix[i], float(found.multipliers[i]), number)
             for i in leant.tolist()

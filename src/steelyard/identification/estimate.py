@@ -51,6 +51,45 @@ class Fit:
     row_count: int
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """What shows that an estimate under constraints is the minimum it claims to be.
+
+    Attributes:
+        stationarity: What is left of the gradient beside the push of what binds, as a share of either.
+        violation: The most by which a constraint that could be held is broken, SI units.
+        complementarity: The greatest product of a multiplier and its constraint's margin, as a share of the cost.
+        problems: How many least-squares problems were solved.
+        directions: How many rows were generated: directions of inertias, faces of hulls.
+    """
+
+    stationarity: float
+    violation: float
+    complementarity: float
+    problems: int
+    directions: int
+
+
+@dataclass(frozen=True)
+class LevelReport:
+    """What became of one level of a hierarchy.
+
+    Attributes:
+        name: Its name.
+        contents: Kinds of constraints, "data", "reference".
+        cost: Its cost: of the data, ``‖Y φ − f‖²``; of others, the sum of squares of what is broken, in units of how
+            far a model is usually off (or SI units, without a scale).
+        before: What it would have cost under the first none, one, two, ... of the levels above it.
+        broken: Its constraints that the levels above did not let hold, worst first.
+    """
+
+    name: str
+    contents: tuple[str, ...]
+    cost: float
+    before: tuple[float, ...]
+    broken: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Parameters of a model, found from Evidence.
@@ -75,7 +114,9 @@ class Estimate:
         notes: What a reader has to know, a sentence or two each.
         key: What the Evidence was about.
         origins: Stretches of the recordings that it was learned from.
-        options: Method, parameter set and options, as given.
+        options: Method, parameter set, constraints and options, as used.
+        certificate: Of methods under constraints, what shows that it is the minimum.
+        levels: Of a hierarchy, what became of each level, and what those above cost it.
     """
 
     model: Model
@@ -94,6 +135,8 @@ class Estimate:
     key: EvidenceKey
     origins: tuple[Origin, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    levels: tuple[LevelReport, ...] = ()
 
     @property
     def parameters(self) -> FloatArray:

@@ -2,71 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.exceptions import EvidenceError, IdentifiabilityError
+from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverError
 from steelyard.identification.base_parameters import find_base_parameters
-from steelyard.identification.bounded import solve_bounded
 from steelyard.identification.estimate import Estimate, Fit
+from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED, Solution, Task
 from steelyard.identification.notes import write_notes
 from steelyard.identification.parameter_sets import choose_parameters
-from steelyard.identification.problem import Problem, build_problem
-from steelyard.identification.truncated import solve_truncated
+from steelyard.identification.problem import build_problem
+from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.names import did_you_mean
 from steelyard.regression import Evidence
 from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from steelyard.identification.base_parameters import BaseParameters
-    from steelyard.identification.estimate import Status
     from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.model import Model
+    from steelyard.model.constraints import Constraint
     from steelyard.model.parameters import FloatArray
-
-    Solver = Callable[..., "Solution"]
-
-OPTIONS = {
-    "truncated": ("c_max", "scale", "start"),
-    "bounded": ("c_max", "scale", "start", "lower", "upper", "tolerance", "iterations"),
-    "base": ("start",),
-}
-"""Options of each method."""
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What a method found.
-
-    Attributes:
-        unknowns: ``z``, shape (n_unknowns,).
-        covariance: Of ``z``, from noise and from nuisances that look like parameters, shape (n_unknowns, n_unknowns).
-        response: How ``z`` answers to the true one on average, shape (n_unknowns, n_unknowns).
-        status: How it went.
-        active: Bounds that bind.
-        remarks: Notes of the method's own.
-    """
-
-    unknowns: FloatArray
-    covariance: FloatArray
-    response: FloatArray
-    status: Status
-    active: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
 
 
 def identify(
     model: Model,
-    evidence: Evidence,
+    evidence: Evidence | Sequence[Evidence],
     *,
     method: str = "truncated",
     parameters: str | Sequence[str] | None = None,
     mirror: bool = False,
-    constraints: Sequence[Any] = (),
+    constraints: Sequence[Constraint | str] = (),
     **options: Any,
 ) -> Estimate:
     """Gives the parameters that explain some Evidence, and how far to trust them.
@@ -75,19 +42,29 @@ def identify(
 
     Args:
         model: The reference: the model with which the Evidence was gathered, or the same robot with other parameters.
-        evidence: The Evidence.
+        evidence: The Evidence; or that of several motions, which counts as their sum, and lets "quadratic" choose its
+            prior's weight by cross-validation.
         method: "truncated": the smallest change of the reference that explains what the data can tell; "bounded": no
-            negative masses, or any bounds; "base": least squares on base parameters alone, without a prior.
+            negative masses, or any bounds; "base": least squares on base parameters alone, without a prior;
+            "quadratic": the reference as a prior, under constraints; "hierarchical": physics outranks plausibility,
+            which outranks the data, which outrank the reference.
         parameters: Which are looked for; see `steelyard.identification.parameter_sets.choose_parameters`.
         mirror: Whether left and right are exact images of each other.
-        constraints: None of these methods takes any.
-        **options: Of the method; see `solve_truncated`, `solve_bounded`; `start="zero"` begins at no mass at all.
+        constraints: What must hold, `TotalMass(63.2)` or `"total_mass=63.2"`, beside the setup's and the method's usual
+            ones; the last that names a link counts. "quadratic" and "hierarchical" take all, "bounded" takes bounds on
+            single parameters, the others take none.
+        **options: Of the method; see `solve_truncated`, `solve_bounded`, `solve_quadratic`, `solve_hierarchical` (its
+            `levels`: `read_levels`); `start="zero"` begins at no mass at all.
 
     Raises:
-        IdentifiabilityError: The data are too few, or an argument makes no sense.
+        IdentifiabilityError: The data are too few, constraints contradict each other, or an argument makes no sense.
         EvidenceError: The Evidence is of another model.
     """
-    _check(model, evidence, method, constraints, options)
+    parts = (evidence,) if isinstance(evidence, Evidence) else _parts(evidence)
+    for part in parts:
+        _check(model, part, method, options)
+    evidence = sum(parts[1:], start=parts[0])
+    wanted = _wanted(model, method, constraints)
     start = options.pop("start", "reference")
     if start not in ("reference", "zero"):
         raise IdentifiabilityError(f"start is {start!r}; write 'reference' or 'zero'")
@@ -95,7 +72,11 @@ def identify(
         unknowns = choose_parameters(model, parameters, mirror=mirror, from_zero=start == "zero")
         problem = build_problem(evidence, unknowns)
         base = find_base_parameters(problem)
-        solution = _SOLVERS[method](problem, base, **options)
+        try:
+            solution = SOLVERS[method](Task(model, problem, base, wanted, parts), **options)
+        except SolverError as error:
+            nothing = np.zeros((len(unknowns), len(unknowns)))
+            solution = Solution(nothing[:, 0], nothing, nothing, "failed", remarks=(_sentence(error),))
         found = unknowns.expand(solution.unknowns)
         covariance, determined = _uncertainty(unknowns, solution)
         fit = Fit(
@@ -109,6 +90,7 @@ def identify(
             evidence.row_count,
         )
     shared = {"method": method, "parameters": unknowns.label, "mirror": bool(mirror), "start": start, **options}
+    shared |= solution.options or {}
     estimate = Estimate(
         model=model,
         method=method,
@@ -126,13 +108,43 @@ def identify(
         key=evidence.key,
         origins=evidence.origins,
         options=shared,
+        certificate=solution.certificate,
+        levels=solution.levels,
     )
     return write_notes(estimate, evidence, problem, solution.remarks)
 
 
-def _check(model: Model, evidence: Evidence, method: str, constraints: Sequence[Any], options: dict[str, Any]) -> None:
-    if not isinstance(evidence, Evidence):
-        raise IdentifiabilityError(f"evidence is needed, not {type(evidence).__name__}; gather it with gather_evidence")
+def _parts(given: Any) -> tuple[Evidence, ...]:
+    """Gives the Evidence of several motions."""
+    wrong = given
+    if isinstance(given, Sequence) and len(given) and not isinstance(given, str):
+        others = [part for part in given if not isinstance(part, Evidence)]
+        if not others:
+            return tuple(given)
+        wrong = others[0]
+    raise IdentifiabilityError(f"evidence is needed, not {type(wrong).__name__}; gather it with gather_evidence")
+
+
+def _wanted(model: Model, method: str, constraints: Sequence[Constraint | str]) -> tuple[Constraint, ...]:
+    """Gives the setup's constraints and the caller's."""
+    if isinstance(constraints, str) or not isinstance(constraints, Sequence):
+        constraints = [constraints]
+    if constraints and method in UNCONSTRAINED:
+        raise IdentifiabilityError(
+            f"the method {method!r} takes no constraints; leave them out, or use method='quadratic'"
+        )
+    given: list[Constraint] = []
+    for constraint in constraints:
+        given += parse_constraints([constraint], "constraints") if isinstance(constraint, str) else [constraint]
+    return (*model.setup.constraints, *given)
+
+
+def _sentence(error: SolverError) -> str:
+    words = str(error)
+    return words[0].upper() + words[1:] + "."
+
+
+def _check(model: Model, evidence: Evidence, method: str, options: dict[str, Any]) -> None:
     if method not in OPTIONS:
         raise IdentifiabilityError(
             f"there is no method {method!r}{did_you_mean(str(method), OPTIONS)}", names=[str(method)]
@@ -142,8 +154,6 @@ def _check(model: Model, evidence: Evidence, method: str, constraints: Sequence[
             raise IdentifiabilityError(
                 f"the method {method!r} has no option {name!r}{did_you_mean(name, OPTIONS[method])}", names=[name]
             )
-    if len(constraints):
-        raise IdentifiabilityError(f"the method {method!r} takes no constraints; leave them out")
     sensors = {sensor.name for sensor in model.setup.wrench_sensors}
     missing = sorted({name.rpartition(".")[0] for name in evidence.key.measured} - sensors)
     if missing:
@@ -156,43 +166,6 @@ def _check(model: Model, evidence: Evidence, method: str, constraints: Sequence[
         raise EvidenceError(
             f"the evidence is not about {model.name}: its links or joints differ; gather it with this model"
         )
-
-
-def _truncated(problem: Problem, base: BaseParameters, **options: Any) -> Solution:
-    found = solve_truncated(problem, **options)
-    rank = base.rank + len(base.dropped)
-    beside = sum(np.isfinite(prior) for prior in problem.evidence.key.priors)
-    words = f"{rank} combinations of parameters" + (f" and {beside} nuisances" if beside else "")
-    remark = f"{found.kept} of {words} were taken from the data; the others stay at the start."
-    return Solution(found.unknowns, found.covariance, found.response, "solved", remarks=(remark,))
-
-
-def _bounded(problem: Problem, _base: BaseParameters, **options: Any) -> Solution:
-    found = solve_bounded(problem, **options)
-    remarks = []
-    if not found.converged:
-        remarks.append(
-            f"The search stopped after {found.iterations} steps with {found.gradient:.1e} of its first gradient left; "
-            "raise iterations, or lower c_max."
-        )
-    status: Status = "solved" if found.converged else "stopped"
-    return Solution(found.unknowns, found.covariance, found.response, status, found.active, tuple(remarks))
-
-
-def _base(problem: Problem, base: BaseParameters) -> Solution:
-    # The smallest change, by how far a model is usually off, that gives the base parameters their values.
-    unknowns = problem.unknowns
-    inverse = unknowns.spread @ np.linalg.pinv(base.groupings @ unknowns.spread, rcond=1e-12)
-    change = inverse @ (base.values - base.groupings @ unknowns.start[unknowns.chosen])
-    remark = (
-        "Only the base parameters were found; the parameters of each link are the reference's, changed as little as "
-        "gives the base parameters their values. Do not read them one by one."
-    )
-    response = inverse @ base.groupings
-    return Solution(change, inverse @ base.covariance @ inverse.T, response, "solved", remarks=(remark,))
-
-
-_SOLVERS: dict[str, Solver] = {"truncated": _truncated, "bounded": _bounded, "base": _base}
 
 
 def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray, FloatArray]:

@@ -31,10 +31,10 @@ BROKEN = 1e-9
 VANISHED = 1e-10
 """Length of a row, beside what it was, below which nothing that is left to decide touches it."""
 
-_CUT = 1e-11
+_CUT = 1e-9
 """Violation of a family's row, beside its length, that calls for a cut."""
 
-_MOST_ROUNDS = 200
+_MOST_ROUNDS = 150
 
 
 @dataclass(eq=False)
@@ -201,13 +201,17 @@ class Search:
             # What nothing can change any more is broken by rounding only, unless it is this level's.
             fixed = np.linalg.norm(broken.matrix @ self.free, axis=1) <= VANISHED * broken.lengths
             broken = broken[~fixed | (broken.level == self.level)]
+            if not len(broken) and not nearest.settled:
+                problem.loosen()
+                first = len(rows)
+                continue
             if not len(broken):
                 multipliers = np.zeros(len(rows))
                 multipliers[offered] = nearest.multipliers
                 generated = len(rows) - len(self.rows)
                 return Minimum(place, rows, multipliers, shared, nearest, number, generated)
             first, rows = len(rows), rows + broken
-            if self.soft:
+            if self.soft and slots.lacks(broken):
                 slots = _Slots(self.level, rows)
                 problem, first, offered = self._prepare(slots, place), 0, offered[:0]
         raise SolverError(f"rows were generated {_MOST_ROUNDS} times, and some are still broken; loosen a constraint")
@@ -227,6 +231,7 @@ class _Slots:
 
     def __init__(self, level: int, rows: Inequalities) -> None:
         """Gives slots to the rows of one level; none where no row is of this level."""
+        self._level = level
         plain = np.flatnonzero((rows.level == level) & (rows.row >= 0))
         generated = np.flatnonzero((rows.level == level) & (rows.row < 0))
         self._slot = np.full(len(rows), -1, dtype=np.int64)
@@ -239,11 +244,14 @@ class _Slots:
     def columns(self, first: int, count: int) -> FloatArray:
         """Gives the columns of the violations, for `count` rows from the row `first` on."""
         columns = np.zeros((count, self.count))
-        if self.count:
-            slot = self._slot[first : first + count]
-            held = np.flatnonzero(slot >= 0)
-            columns[held, slot[held]] = 1.0
+        slot = self._slot[first : first + count]
+        held = np.flatnonzero(slot >= 0)
+        columns[held, slot[held]] = 1.0
         return columns
+
+    def lacks(self, rows: Inequalities) -> bool:
+        """Tells whether rows of this level are without slots."""
+        return bool(np.any(rows.level == self._level))
 
     def shared(self, violations: FloatArray) -> dict[FamilyKey, float]:
         """Gives the violations of the families."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.base_parameters import BaseParameters
-from steelyard.identification.estimate import Estimate, Fit, Status
+from steelyard.identification.estimate import Certificate, Estimate, Fit, LevelReport, Status
 from steelyard.model.loading import build_model, describe_document
 from steelyard.model.setup import parse_setup
 from steelyard.model.setup_tables import setup_tables
@@ -57,6 +57,8 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
         "key": {name: _plain(value) for name, value in asdict(estimate.key).items()},
         "origins": [list(origin) for origin in estimate.origins],
         "options": _as_json(estimate.options),
+        "certificate": None if estimate.certificate is None else asdict(estimate.certificate),
+        "levels": [{name: _plain(value) for name, value in asdict(level).items()} for level in estimate.levels],
         "provenance": _as_json(estimate.provenance),
         "model": _model_to_dict(estimate.model),
     }
@@ -148,6 +150,10 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
         key=EvidenceKey(**fields),
         origins=tuple(Origin(str(sha256), float(start), float(end)) for sha256, start, end in stored["origins"]),
         options=dict(stored["options"]),
+        certificate=None if stored.get("certificate") is None else Certificate(**stored["certificate"]),
+        levels=tuple(
+            LevelReport(**{name: _tuple(value) for name, value in level.items()}) for level in stored.get("levels", ())
+        ),
     )
 
 

@@ -1,0 +1,310 @@
+"""The methods behind `identify`: what each takes, and how its answer becomes a Solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.bounded import solve_bounded
+from steelyard.identification.constraint_rows import refuse_contradictions, resolve_constraints
+from steelyard.identification.estimate import Certificate
+from steelyard.identification.hierarchical import DATA, read_levels, solve_hierarchical
+from steelyard.identification.quadratic import check_alpha, cross_validate, solve_quadratic
+from steelyard.identification.truncated import solve_truncated
+from steelyard.model.constraint_tables import constraint_table
+from steelyard.model.constraints import ComInside, LeastMass, MassWithin, MirrorWithin, PositiveInertia
+from steelyard.model.names import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from steelyard.identification.base_parameters import BaseParameters
+    from steelyard.identification.cascade import CascadeSolution
+    from steelyard.identification.constraint_rows import ConstraintSystem
+    from steelyard.identification.estimate import LevelReport, Status
+    from steelyard.identification.hierarchical import HierarchicalSolution
+    from steelyard.identification.problem import Problem
+    from steelyard.identification.truncated import Scale
+    from steelyard.model import Model
+    from steelyard.model.constraints import Constraint
+    from steelyard.model.parameters import FloatArray
+    from steelyard.regression import Evidence
+
+OPTIONS = {
+    "truncated": ("c_max", "scale", "start"),
+    "bounded": ("c_max", "scale", "start", "lower", "upper", "tolerance", "iterations"),
+    "base": ("start",),
+    "quadratic": ("alpha", "scale", "start"),
+    "hierarchical": ("levels", "c_max", "scale", "start"),
+}
+"""Options of each method."""
+
+UNCONSTRAINED = ("truncated", "base")
+"""Methods that take no constraints."""
+
+_SIMPLE = ("least_mass", "mass_within", "frozen")
+"""Constraints that are bounds on single parameters."""
+
+_STATIONARY, _HELD = 1e-6, 1e-8
+"""What a certificate must show: the share of the gradient that is left, and the violation of a constraint (SI)."""
+
+_CHANCE = 1e-3
+"""How unlikely it must be, by noise alone, that a level costs the data so much, before it is remarked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a method found.
+
+    Attributes:
+        unknowns: ``z``, shape (n_unknowns,).
+        covariance: Of ``z``, from noise and from nuisances that look like parameters, shape (n_unknowns, n_unknowns).
+        response: How ``z`` answers to the true one on average, shape (n_unknowns, n_unknowns).
+        status: How it went.
+        active: Bounds and constraints that bind.
+        remarks: Notes of the method's own.
+        options: Options as they were used, where the method chose them.
+        certificate: What shows that it is the minimum.
+        levels: Of a hierarchy, what became of each level.
+    """
+
+    unknowns: FloatArray
+    covariance: FloatArray
+    response: FloatArray
+    status: Status
+    active: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    options: dict[str, Any] | None = None
+    certificate: Certificate | None = None
+    levels: tuple[LevelReport, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method has to solve.
+
+    Attributes:
+        model: The reference.
+        problem: The problem of all motions.
+        base: The base parameters.
+        constraints: The setup's and the caller's, in order.
+        parts: The Evidence of each motion, if it was given so.
+    """
+
+    model: Model
+    problem: Problem
+    base: BaseParameters
+    constraints: tuple[Constraint, ...]
+    parts: tuple[Evidence, ...]
+
+
+def _truncated(task: Task, **options: Any) -> Solution:
+    found = solve_truncated(task.problem, **options)
+    rank = task.base.rank + len(task.base.dropped)
+    beside = sum(np.isfinite(prior) for prior in task.problem.evidence.key.priors)
+    words = f"{rank} combinations of parameters" + (f" and {beside} nuisances" if beside else "")
+    remark = f"{found.kept} of {words} were taken from the data; the others stay at the start."
+    return Solution(found.unknowns, found.covariance, found.response, "solved", remarks=(remark, *_unused(task)))
+
+
+def _bounded(task: Task, **options: Any) -> Solution:
+    given = {name: dict(options.pop(name, None) or {}) for name in ("lower", "upper")}
+    for name, limits in zip(("lower", "upper"), _limits(task), strict=True):
+        options[name] = {**limits, **given[name]}
+    found = solve_bounded(task.problem, **options)
+    remarks = []
+    if not found.converged:
+        remarks.append(
+            f"The search stopped after {found.iterations} steps with {found.gradient:.1e} of its first gradient left; "
+            "raise iterations, or lower c_max."
+        )
+    status: Status = "solved" if found.converged else "stopped"
+    return Solution(found.unknowns, found.covariance, found.response, status, found.active, tuple(remarks))
+
+
+def _base(task: Task) -> Solution:
+    # The smallest change, by how far a model is usually off, that gives the base parameters their values.
+    unknowns, base = task.problem.unknowns, task.base
+    inverse = unknowns.spread @ np.linalg.pinv(base.groupings @ unknowns.spread, rcond=1e-12)
+    change = inverse @ (base.values - base.groupings @ unknowns.start[unknowns.chosen])
+    remark = (
+        "Only the base parameters were found; the parameters of each link are the reference's, changed as little as "
+        "gives the base parameters their values. Do not read them one by one."
+    )
+    response = inverse @ base.groupings
+    covariance = inverse @ base.covariance @ inverse.T
+    return Solution(change, covariance, response, "solved", remarks=(remark, *_unused(task)))
+
+
+def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread") -> Solution:
+    used = (LeastMass(), ComInside(), PositiveInertia(), *task.constraints)
+    system = resolve_constraints(task.model, used)
+    refuse_contradictions(system, task.problem.unknowns)
+    remarks = list(system.remarks)
+    if alpha is None and len(task.parts) > 1:
+        left = cross_validate(task.problem, task.parts, system, scale=scale)
+        alpha = min(left, key=lambda candidate: left[candidate])
+        remarks.insert(0, _about_alpha(alpha, left, len(task.parts)))
+    elif alpha is None and scale == "spread":
+        alpha = 1.0
+    elif alpha is None:
+        raise IdentifiabilityError(
+            "without a scale, nothing says how much the prior weighs; give alpha, or several motions as a list of "
+            "Evidence for cross-validation"
+        )
+    check_alpha(alpha)
+    found = solve_quadratic(task.problem, system, alpha=alpha, scale=scale)
+    return _certified(
+        task,
+        found.cascade,
+        system,
+        Solution(
+            found.unknowns,
+            found.covariance,
+            found.response,
+            "solved",
+            found.active,
+            tuple(remarks),
+            {"alpha": alpha, "constraints": constraint_table(used)},
+        ),
+    )
+
+
+def _hierarchical(
+    task: Task, *, levels: Sequence[Sequence[Any]] | None = None, c_max: float | None = None, scale: Scale = "spread"
+) -> Solution:
+    kinds, written = read_levels(levels)
+    usual: list[Constraint] = [LeastMass(), ComInside(), PositiveInertia(), MassWithin(0.35)]
+    if task.model.setup.mirror is not None:
+        usual.append(MirrorWithin())
+    used = (*usual, *task.constraints, *written)
+    wanted = {kind for level in kinds.values() for kind in level}
+    homeless = [constraint.kind for constraint in task.constraints if constraint.kind not in wanted]
+    if homeless:
+        raise IdentifiabilityError(
+            f"the constraint {homeless[0]!r} stands in no level; give it one, or leave it out", names=homeless
+        )
+    system = resolve_constraints(task.model, [constraint for constraint in used if constraint.kind in wanted])
+    first = next(iter(kinds.values()))
+    refuse_contradictions(system.of(first), task.problem.unknowns)
+    found = solve_hierarchical(task.problem, system, kinds, c_max=c_max, scale=scale)
+    remark = (
+        f"The data were asked for {found.kept} combinations of parameters"
+        + (", those in which they say more than the model does" if c_max is None and scale == "spread" else "")
+        + "; the others are left to the levels below."
+    )
+    remarks = (remark, *_about_levels(task.problem, found), *system.remarks)
+    held = system.of(first) if DATA not in first else system.of(())
+    options: dict[str, Any] = {"constraints": constraint_table(used)}
+    if levels is not None:
+        options["levels"] = [list(level) for level in kinds.values()]
+    return _certified(
+        task,
+        found.cascade,
+        held,
+        Solution(
+            found.unknowns,
+            found.covariance,
+            found.response,
+            "solved",
+            found.active,
+            remarks,
+            options,
+            levels=found.levels,
+        ),
+    )
+
+
+SOLVERS: dict[str, Callable[..., Solution]] = {
+    "truncated": _truncated,
+    "bounded": _bounded,
+    "base": _base,
+    "quadratic": _quadratic,
+    "hierarchical": _hierarchical,
+}
+"""The methods."""
+
+
+def _unused(task: Task) -> tuple[str, ...]:
+    if not task.constraints:
+        return ()
+    return ("The setup's constraints were not used: this method takes none.",)
+
+
+def _limits(task: Task) -> tuple[dict[str, float], dict[str, float]]:
+    """Gives least and greatest values of single parameters, by name, from constraints that are such bounds."""
+    lower: dict[str, float] = {}
+    upper: dict[str, float] = {}
+    if not task.constraints:
+        return lower, upper
+    others = [constraint.kind for constraint in task.constraints if constraint.kind not in _SIMPLE]
+    if others:
+        raise IdentifiabilityError(
+            f"the method 'bounded' takes bounds on single parameters ({in_words(list(_SIMPLE))}), not {others[0]!r}; "
+            "use method='quadratic'",
+            names=others,
+        )
+    system = resolve_constraints(task.model, task.constraints)
+    refuse_contradictions(system, task.problem.unknowns)
+    looked_for = set(task.problem.unknowns.names)
+    rows = system.rows
+    for row, low, high in zip(rows.matrix, rows.lower, rows.upper, strict=True):
+        name = task.model.parameter_names[int(np.flatnonzero(row)[0])]
+        if name in looked_for:
+            lower[name] = max(low, lower.get(name, -np.inf))
+            upper[name] = min(high, upper.get(name, np.inf))
+    return lower, upper
+
+
+def _certified(task: Task, cascade: CascadeSolution, held: ConstraintSystem, solution: Solution) -> Solution:
+    """Gives the solution with what certifies it; one that does not hold is not called solved."""
+    worst, name = held.worst(task.problem.unknowns.expand(solution.unknowns))
+    certificate = Certificate(cascade.stationarity, worst, cascade.complementarity, cascade.rounds, cascade.generated)
+    solution = replace(solution, certificate=certificate)
+    if worst <= _HELD and cascade.stationarity <= _STATIONARY:
+        return solution
+    doubt = (
+        f"{name} is broken by {worst:.1e}" if worst > _HELD else f"{cascade.stationarity:.1e} of the gradient is left"
+    )
+    remark = f"The solver stopped before its answer was exact: {doubt}; loosen a constraint, or raise alpha."
+    return replace(solution, status="stopped", remarks=(remark, *solution.remarks))
+
+
+def _about_alpha(alpha: float, left: dict[float, float], motions: int) -> str:
+    candidates = sorted(left)
+    words = (
+        f"The prior's weight {alpha:.3g} was found by cross-validation: parameters learned from {motions - 1} of "
+        f"{motions} motions left the least, {left[alpha]:.4g} per equation, in the one left out"
+    )
+    worst = max(left.values())
+    words += f" ({worst:.4g} with the worst weight tried)."
+    if alpha in (candidates[0], candidates[-1]):
+        words += " It is the last that was tried on its side; a weight further out may do better."
+    return words
+
+
+def _about_levels(problem: Problem, found: HierarchicalSolution) -> list[str]:
+    """Says which levels could not be held, and which cost the data more than noise explains."""
+    remarks = [
+        f"The level '{report.name}' could not be held beside those above it: {in_words(list(report.broken), limit=6)}."
+        for report in found.levels
+        if report.broken
+    ]
+    for place, report in enumerate(found.levels):
+        if DATA not in report.contents:
+            continue
+        costs = [*report.before, report.cost]
+        for above in range(place):
+            gained = (costs[above + 1] - costs[above]) / max(problem.noise, 1e-300) ** 2
+            binding = max(len(found.active), 1)
+            if gained > chi2.isf(_CHANCE, binding):
+                remarks.append(
+                    f"The level '{found.levels[above].name}' disagrees with the data: it raises their cost from "
+                    f"{costs[above]:.4g} to {costs[above + 1]:.4g}, more than noise explains. "
+                    f"{in_words(list(found.active[:4]))} bind hardest; loosen what you are not sure of."
+                )
+    return remarks

@@ -1,0 +1,130 @@
+"""A quadratic program with the CAD as prior: [jovic2015] (4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.cascade import Level, solve_cascade
+from steelyard.identification.constrained import Unknowns
+from steelyard.identification.problem import build_problem
+from steelyard.identification.sensitivity import answer_to_data
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.identification.cascade import CascadeSolution
+    from steelyard.identification.constraint_rows import ConstraintSystem
+    from steelyard.identification.problem import Problem
+    from steelyard.identification.truncated import Scale
+    from steelyard.model.parameters import FloatArray
+    from steelyard.regression import Evidence
+
+CANDIDATES = tuple(float(alpha) for alpha in 10.0 ** np.arange(-4.0, 4.5, 1.0))
+"""Weights of the prior among which cross-validation chooses, in units of the usual one."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticSolution:
+    """A minimum of [jovic2015] (4).
+
+    Attributes:
+        unknowns: ``z``, shape (n_unknowns,).
+        alpha: The weight of the prior.
+        cascade: The constraints, and the minimum under them.
+        covariance: Of ``z``, from noise, what binds taken as known; shape (n_unknowns, n_unknowns).
+        response: How ``z`` answers to the true one on average, likewise.
+        active: Names of the constraints that bind.
+    """
+
+    unknowns: FloatArray
+    alpha: float
+    cascade: CascadeSolution
+    covariance: FloatArray
+    response: FloatArray
+    active: tuple[str, ...]
+
+
+def solve_quadratic(
+    problem: Problem, system: ConstraintSystem, *, alpha: float = 1.0, scale: Scale = "spread"
+) -> QuadraticSolution:
+    """Gives what minimises ``‖A z − b‖² + α ‖z‖²`` under constraints.
+
+    Args:
+        problem: The problem.
+        system: The constraints, which do not contradict each other.
+        alpha: Weight of the prior. By spread, residuals are measured by their noise and parameters by how far a model
+            is usually off, and one is the weight that follows from the two. Without a scale it is the paper's.
+        scale: "spread", or "none" for SI units, as in the paper.
+
+    Raises:
+        IdentifiabilityError: An option makes no sense.
+        SolverError: No minimum was found.
+    """
+    check_alpha(alpha)
+    unknowns = Unknowns(problem, scale)
+    constraints, names = unknowns.level("constraints", system)
+    left, values, right = unknowns.factors
+    unit = problem.noise if scale == "spread" else 1.0
+    data, goal = (values / unit)[:, None] * right, left.T @ problem.right / unit
+    count = len(data)
+    prior = unknowns.reference(alpha)
+    right_side = np.concatenate([goal, prior.lower])
+    both = Level("data and reference", np.concatenate([data, prior.matrix]), right_side, right_side)
+    levels = [constraints, both]
+    found = solve_cascade(levels, np.zeros(len(right.T)))
+    answer = unknowns.root @ answer_to_data(levels, found, 1, count)
+    response = answer @ (left.T @ problem.matrix) / unit
+    return QuadraticSolution(
+        unknowns.root @ found.unknowns,
+        alpha,
+        found,
+        (problem.noise / unit) ** 2 * (answer @ answer.T),
+        response,
+        unknowns.active(found, [names, ()]),
+    )
+
+
+def cross_validate(
+    problem: Problem,
+    parts: Sequence[Evidence],
+    system: ConstraintSystem,
+    *,
+    scale: Scale = "spread",
+    candidates: Sequence[float] | None = None,
+) -> dict[float, float]:
+    """Gives, for weights of the prior, what parameters learned from all motions but one leave unexplained in that one.
+
+    Args:
+        problem: The problem of all motions together.
+        parts: The Evidence of each motion.
+        system: The constraints.
+        scale: As `solve_quadratic` takes it.
+        candidates: The weights; None for `CANDIDATES`, without a scale in units of the data's own weight.
+
+    Returns:
+        The mean square of what is left of an equation, by weight.
+    """
+    if candidates is None:
+        unit = 1.0 if scale == "spread" else problem.noise**2 / float(np.mean(problem.unknowns.reference**2))
+        candidates = [unit * candidate for candidate in CANDIDATES]
+    left = dict.fromkeys(candidates, 0.0)
+    for held in range(len(parts)):
+        others = [part for place, part in enumerate(parts) if place != held]
+        learned = build_problem(sum(others[1:], start=others[0]), problem.unknowns)
+        tested = build_problem(parts[held], problem.unknowns)
+        for alpha in candidates:
+            found = solve_quadratic(learned, system, alpha=alpha, scale=scale)
+            left[alpha] += tested.cost(problem.unknowns.expand(found.unknowns))
+    rows = sum(part.row_count for part in parts)
+    return {alpha: cost / rows for alpha, cost in left.items()}
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuses a weight that is none."""
+    number = isinstance(alpha, int | float | np.number) and not isinstance(alpha, bool)
+    if not (number and np.isfinite(alpha) and alpha > 0.0):
+        raise IdentifiabilityError(f"alpha is {alpha!r}; it must be a number greater than zero")

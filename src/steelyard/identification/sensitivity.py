@@ -1,0 +1,61 @@
+"""How a lexicographic minimum answers to its data: the cascade once more, linearised, what binds held tight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.identification.level_search import BROKEN
+from steelyard.regression.decomposition import complete_vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.identification.cascade import CascadeSolution, Level
+    from steelyard.model.parameters import FloatArray
+
+_TIED = 1e-6
+"""Part of a row, scaled to one, that must be left beside the others: generated rows of one link lie close together."""
+
+_SEEN = 1e-11
+
+
+def answer_to_data(levels: Sequence[Level], solution: CascadeSolution, number: int, rows: int) -> FloatArray:
+    """Gives the derivative of the solution by the first right sides of one level, shape (n, rows).
+
+    Rows that bind are taken to go on binding, and others not to begin to.
+
+    Args:
+        levels: The levels, in order.
+        solution: Their minimum.
+        number: The level with the data.
+        rows: How many of its rows, from the first on, are data.
+    """
+    count = len(solution.unknowns)
+    free, answer = np.eye(count), np.zeros((count, rows))
+    for place, level in enumerate(levels):
+        equations = level.lower == level.upper
+        outside = solution.violations[place] > BROKEN * np.linalg.norm(level.matrix, axis=1)
+        tight = [binding.direction for binding in solution.bindings if binding.solved == place]
+        held = np.concatenate([np.reshape(tight, (-1, count)), level.matrix[~equations & outside]])
+        lengths = np.linalg.norm(held, axis=1)
+        held = held[lengths > 0.0] / lengths[lengths > 0.0][:, None]
+        answer, free = _step(held, np.zeros((len(held), rows)), answer, free, _TIED)
+        moved = np.zeros((len(level.matrix), rows))
+        if place == number:
+            moved[:rows] = np.eye(rows)
+        answer, free = _step(level.matrix[equations], moved[equations], answer, free, _SEEN)
+    return answer
+
+
+def _step(
+    matrix: FloatArray, moved: FloatArray, answer: FloatArray, free: FloatArray, tolerance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Follows ``matrix dz = moved`` as well as the free directions can, and gives those that are left."""
+    if not len(matrix) or not free.shape[1]:
+        return answer, free
+    left, values, right = complete_vectors(matrix @ free)
+    seen = int(np.count_nonzero(values > tolerance * np.max(values, initial=0.0)))
+    step = (right[:seen].T / values[:seen]) @ (left[:, :seen].T @ (moved - matrix @ answer))
+    return answer + free @ step, np.asarray(free @ right[seen:].T)
