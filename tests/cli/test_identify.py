@@ -15,11 +15,12 @@ import pytest
 
 import steelyard as sy
 from steelyard.cli import main
-from steelyard.identification.identify import OPTIONS
+from steelyard.identification.methods import OPTIONS
 from tests.laboratory.trials import robot, short_trial
 
 SENSORS = ["wrench_offset"]
 ASKED = ["--nuisance", "wrench_offset"]
+CONSTRAINED = ["g1", "empty.npz", "--method", "quadratic", "--constraint"]
 
 ARM = """<mujoco model="arm"><worldbody><body name="upper"><joint name="a" axis="0 1 0"/>
 <inertial mass="2" pos="0.1 0 -0.2" diaginertia="0.02 0.03 0.01"/><body name="lower" pos="0 0 -0.4">
@@ -101,12 +102,20 @@ def test_json_is_what_the_files_hold(run, files):
     assert plain["files"] == ["out/estimate.json", "out/g1_identified.urdf"]
 
 
-def test_quiet_says_nothing_and_several_recordings_count_together(run, files):
+def test_quiet_says_nothing_and_several_recordings_count_together(run, files, monkeypatch):
+    given = []
+
+    def listening(model, evidence, **arguments):
+        given.extend(evidence)
+        return sy.identify(model, evidence, **arguments)
+
+    monkeypatch.setattr(sys.modules["steelyard.cli.identify"], "identify_parameters", listening)
     code, *printed = run("g1", files / "dance.npz", files / "reach.npz", *ASKED, "-o", "out", "--quiet")
     assert (code, printed) == (0, ["", ""])
     estimate = sy.load_estimate("out/estimate.json")
     assert len(estimate.origins) == 2
     np.testing.assert_allclose(estimate.parameters, by_functions("dance", "reach").parameters, rtol=1e-9, atol=1e-12)
+    assert [part.sample_count for part in given] == [evidence_of(motion).sample_count for motion in ("dance", "reach")]
 
 
 @pytest.mark.parametrize("method", OPTIONS)
@@ -119,7 +128,6 @@ def test_every_method_and_option_arrives(run, files, method):
     assert f"{expected.total_mass:>9.4f}" in printed
 
 
-@pytest.mark.skipif("quadratic" not in OPTIONS, reason="no method takes constraints yet")
 def test_constraints_arrive(run, files):
     code, printed, told = run(
         "g1", files / "dance.npz", *ASKED, "--method", "quadratic", "--constraint", "total_mass=33", "--json"
@@ -195,8 +203,18 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         (["g1", "empty.npz", "--method", "truncate"], 2, "there is no 'truncate'; did you mean 'truncated'?"),
         (["g1", "empty.npz", "--base", "air"], 2, "'air'"),
         (["g1", "empty.npz", "--nuisance", "offset"], 2, "there is no 'offset'; did you mean 'wrench_offset'"),
-        (["g1", "empty.npz", "--constraint", "total_mas=3"], 2, "--constraint total_mas=3: "),
-        (["g1", "empty.npz", "--constraint", "total_mass=heavy"], 2, "--constraint total_mass=heavy: "),
+        (
+            [*CONSTRAINED, "total_mas=3"],
+            2,
+            "--constraint total_mas=3: there is no constraint 'total_mas'; did you mean",
+        ),
+        ([*CONSTRAINED, "total_mass=heavy"], 2, "--constraint total_mass=heavy: "),
+        ([*CONSTRAINED, "frozen=head*"], 1, "'head*'"),
+        (
+            ["g1", "empty.npz", "--constraint", "total_mass=33"],
+            2,
+            "--constraint: truncated takes none; choose --method",
+        ),
         (["g1", "empty.npz", "--parameters", "knee"], 1, "no parameter is called 'knee'"),
         (["g1", "empty.npz", "-o", "dance.npz/deeper"], 1, "dance.npz is a file, not a folder"),
         (["g1", "empty.npz", "-o", "full"], 1, "full/estimate.json is there already; name another folder, or replace"),

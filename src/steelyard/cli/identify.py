@@ -6,8 +6,6 @@ import enum
 import inspect
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from steelyard.cli.output_folder import check_folder, write_together
-from steelyard.cli.reading import Reader, show_progress
+from steelyard.cli.reading import Reader, print_wrapped, show_progress
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import Estimate, choose_parameters
 from steelyard.identification import identify as identify_parameters
-from steelyard.identification.identify import OPTIONS
+from steelyard.identification.constraint_rows import resolve_constraints
+from steelyard.identification.methods import OPTIONS, UNCONSTRAINED
 from steelyard.model import Model, load_model
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import Constraint
@@ -105,8 +104,9 @@ def identify(
     # What is wrong whatever the recordings hold is told before they are read.
     _check_names([method], OPTIONS, "--method")
     _check_names(nuisance or [], PRIORS, "--nuisance")
-    constraints = _parse(constraint or [])
+    constraints = _parse(constraint or [], method)
     model = load_model(setup)
+    resolve_constraints(model, constraints)
     wanted = parameters[0] if parameters and len(parameters) == 1 else parameters
     choose_parameters(model, wanted, mirror=mirror)
     for path in (*recordings, *(unseen or [])):
@@ -124,7 +124,7 @@ def identify(
         )
     # Those of a failed estimate raise, with the remedy.
     _ = estimate.parameters
-    _print(console, [*reader.told, Text(estimate.summary())])
+    _print(console, reader, estimate.summary())
 
     validation = None
     if unseen:
@@ -132,11 +132,13 @@ def identify(
             reader = Reader(model, base.value if base else None, progress)
             with reader.naming():
                 validation = validate(estimate, reader.motions(unseen))
-        _print(console, [*reader.told, Text(validation.summary())])
+        _print(console, reader, validation.summary())
 
     files, notes = ([], []) if output is None else _write(output, estimate, validation)
-    _print(console, [Text(f"written: {path}", style="green") for path in files])
-    _print(console, [Text(f"  {note}", style="yellow") for note in notes])
+    for path in files:
+        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+    for note in notes:
+        print_wrapped(console, f"  {note}", "yellow")
     if as_json:
         plain = {
             "estimate": estimate.to_dict(),
@@ -147,13 +149,14 @@ def identify(
         typer.echo(json.dumps(plain))
 
 
-def _gather(model: Model, reader: Reader, recordings: Sequence[Path], nuisance: Sequence[str]) -> Evidence:
-    parts: list[Evidence] = []
+def _gather(model: Model, reader: Reader, recordings: Sequence[Path], nuisance: Sequence[str]) -> list[Evidence]:
+    evidence: list[Evidence] = []
     for path in recordings:
         with reader.naming():
-            parts.append(gather_evidence(model, reader.motions([path]), nuisance=nuisance))
-            parts = [reduce(add, parts)]
-    return parts[0]
+            evidence.append(gather_evidence(model, reader.motions([path]), nuisance=nuisance))
+            # One that does not add to those before it is told by its name.
+            sum(evidence[1:], start=evidence[0])
+    return evidence
 
 
 def _check_names(names: Sequence[str], known: Iterable[str], option: str) -> None:
@@ -162,7 +165,10 @@ def _check_names(names: Sequence[str], known: Iterable[str], option: str) -> Non
             raise typer.BadParameter(f"there is no {name!r}{did_you_mean(name, known)}", param_hint=option)
 
 
-def _parse(texts: Sequence[str]) -> tuple[Constraint, ...]:
+def _parse(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:
+    if texts and method in UNCONSTRAINED:
+        others = " or ".join(name for name in OPTIONS if name not in UNCONSTRAINED)
+        raise typer.BadParameter(f"{method} takes none; choose --method {others}", param_hint="--constraint")
     try:
         return parse_constraints(texts, where="--constraint")
     except SteelyardError as error:
@@ -190,6 +196,6 @@ def _write(folder: Path, estimate: Estimate, validation: Validation | None) -> t
     return write_together(folder, dict(zip(names, writers, strict=True))), notes
 
 
-def _print(console: Console, texts: Iterable[Text]) -> None:
-    for text in texts:
-        console.print(text, soft_wrap=True)
+def _print(console: Console, reader: Reader, summary: str) -> None:
+    reader.tell(console)
+    console.print(Text(f"\n{summary}\n"), soft_wrap=True)

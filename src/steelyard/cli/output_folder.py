@@ -51,10 +51,11 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
     Raises:
         SteelyardError: One cannot be written; the folder is then as it was.
     """
-    made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
     mark = f".{secrets.token_hex(4)}."
+    made: list[Path] = []
     done = False
     try:
+        made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for name, write in writers.items():
             write(folder / f"{mark}{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,14 +33,10 @@ def show_progress(*, quiet: bool = False) -> Progress:
 
 
 class Reader:
-    """Reads recordings of a model, in pieces of bounded size.
-
-    Attributes:
-        told: For each recording that was read, its name and what to know of it, to be printed.
-    """
+    """Reads recordings of a model, in pieces of bounded size."""
 
     def __init__(self, model: Model, base: Base | None, progress: Progress) -> None:
-        self.told: list[Text] = []
+        self._told: list[tuple[str, str]] = []
         self._model, self._base, self._progress = model, base, progress
         self._path = Path()
 
@@ -73,13 +70,21 @@ class Reader:
             self._progress.update(task, completed=float(piece.time[-1] - start))
             yield piece
         self._progress.remove_task(task)
-        told = Text()
-        told.append(_on_one_line(recording.name), style="bold")
-        told.append(f": {recording.duration:.2f} s, of which {seconds:.2f} s are used, in {samples} samples")
-        for notes, style in ((recording.notes, "yellow"), (chosen, "dim")):
-            for note in notes:
-                told.append(f"\n  {_on_one_line(note)}", style=style)
-        self.told.append(told)
+        used = f"{recording.duration:.2f} s, of which {seconds:.2f} s are used, in {samples} samples"
+        self._told.append((f"{_on_one_line(recording.name)}: {used}", "bold"))
+        self._told += [(f"  {_on_one_line(note)}", "yellow") for note in recording.notes]
+        self._told += [(f"  {_on_one_line(note)}", "dim") for note in chosen]
+
+    def tell(self, console: Console) -> None:
+        """Prints which recordings were read, and what to know of them."""
+        for words, style in self._told:
+            print_wrapped(console, words, style)
+
+
+def print_wrapped(console: Console, words: str, style: str) -> None:
+    """Prints words as they are, their lines broken between words and indented by two."""
+    lines = textwrap.wrap(words, console.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def _on_one_line(words: str) -> str:
