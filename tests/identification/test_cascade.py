@@ -183,6 +183,20 @@ def test_a_satisfied_level_moves_nothing():
     np.testing.assert_allclose(solve(levels, start).unknowns, start, rtol=0.0, atol=1e-12)
 
 
+def test_a_corner_that_only_just_exists_is_kept():
+    # Both levels meet in one point, y = -1 and z = 0, with nothing to spare; what comes below must stay there.
+    corner = Group(
+        "corner", np.array([[0.0, -1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -2.0, 1.0]]), np.array([0.0, 0.0, 2.0]),
+        np.array([1.0, 1.0, 3.0]),
+    )  # fmt: skip
+    touching = Group("touching", np.array([[0.0, 1.0, 1.0]]), np.full(1, -2.0), np.full(1, -1.0))
+    empty = Group("empty", np.zeros((0, 3)), np.zeros(0), np.zeros(0))
+    reference = Group("reference", np.eye(3), np.full(3, 5.0), np.full(3, 5.0))
+    found = solve([corner, touching, empty, reference])
+    np.testing.assert_allclose(found.unknowns, [5.0, -1.0, 0.0], rtol=0.0, atol=1e-8)
+    np.testing.assert_allclose(found.costs, [0.0, 0.0, 0.0, 61.0], rtol=1e-8, atol=1e-15)
+
+
 def test_levels_without_rows_are_no_levels():
     empty = Group("empty", np.zeros((0, 4)), np.zeros(0), np.zeros(0))
     target = np.arange(4.0)
