@@ -21,6 +21,7 @@ from steelyard import (
     Frozen,
     LeastMass,
     MassWithin,
+    MatterWithin,
     MirrorWithin,
     PositiveInertia,
     TotalMass,
@@ -86,7 +87,9 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(case: str) -> None:
 
 
 def test_each_kind_is_one_class_of_the_flat_api() -> None:
-    assert set(CONSTRAINT_CLASSES) == {"least_mass", "total_mass", "com", "inertia", "mirror", "mass_within", "frozen"}
+    assert set(CONSTRAINT_CLASSES) == {
+        "least_mass", "total_mass", "com", "inertia", "matter", "mirror", "mass_within", "frozen",
+    }  # fmt: skip
     for made in CONSTRAINT_CLASSES.values():
         assert getattr(sy, made.__name__) is made
         assert made.__name__ in sy.__all__
@@ -109,6 +112,8 @@ TEXTS = {
     "total_mass={mass=63.2, tolerance=0.05}": TotalMass(63.2, 0.05),
     "total_mass=off": TotalMass(None),
     "least_mass=0.01": LeastMass(0.01),
+    "matter=0.02": MatterWithin(0.02),
+    "matter.head*=off": MatterWithin(None, "head*"),
     "least_mass.head*=0.2": LeastMass(0.2, "head*"),
     "mass_within=0.05": MassWithin(0.05),
     "mass_within.torso*=0.35": MassWithin(0.35, "torso*"),

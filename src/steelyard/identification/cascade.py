@@ -173,7 +173,7 @@ class _Cascade:
                     f"the level {level.name!r} was not solved: inequalities that were satisfied together no longer "
                     "are; constraints that nearly contradict each other do this: loosen one"
                 )
-            self._decide(number, found, _unseen(matrix @ self.free, self.free), families)
+            self._decide(number, found, _unseen(matrix, self.free), families)
         outside = level.outside(self.place)
         shared = {key[1:]: value for key, value in self.relaxed.items() if key[0] == number}
         self.violations.append(outside)
@@ -204,13 +204,14 @@ class _Cascade:
         place, free = self.place, self.free
         if len(matrix):
             goal = right - matrix @ place
-            step = free @ np.linalg.lstsq(matrix @ free, goal, rcond=RANK)[0]
             size = np.linalg.norm(matrix, axis=1) + np.abs(right)
+            step = free @ _solve(matrix @ free, goal, VANISHED * float(np.linalg.norm(matrix)))
             if np.any(np.abs(matrix @ step - goal) > _EXACT * size):
                 return False
-            place, free = place + step, _unseen(matrix @ free, free)
+            place, free = place + step, _unseen(matrix, free)
         nothing = np.zeros((0, len(place)))
-        found = Search(number, nothing, np.zeros(0), place, free, rows, families, self.relaxed).run()
+        search = Search(number, nothing, np.zeros(0), place, free, rows, families, self.relaxed, anchored=False)
+        found = search.run()
         if found is None:
             return False
         self._decide(number, found, free, families)
@@ -226,14 +227,14 @@ class _Cascade:
         broken = own & (rows.row >= 0) & (missing > BROKEN * rows.lengths)
         rows.lower = np.where(own & (missing > 0.0), rows.lower - missing, rows.lower)
         pushes = found.multipliers * np.linalg.norm(rows.matrix @ self.free, axis=1)
-        leant = np.flatnonzero(pushes > _LEANS * found.nearest.size)
+        leant = np.flatnonzero(pushes > _LEANS * found.size)
         self.bindings += [
             Binding(int(rows.level[i]), int(rows.row[i]), rows.matrix[i], float(found.multipliers[i]), number)
             for i in leant.tolist()
         ]
         fixed = np.union1d(leant, np.flatnonzero(broken)).astype(np.int64)
         if len(fixed):
-            free = _unseen((rows.matrix / rows.lengths[:, None])[fixed] @ free, free, least=VANISHED)
+            free = _unseen((rows.matrix / rows.lengths[:, None])[fixed], free)
         self.place, self.free, self.rows, self.families = place, free, rows, families
         self.generated += found.generated
         self.rounds += found.rounds
@@ -241,10 +242,17 @@ class _Cascade:
         self.complementarity = max(self.complementarity, found.nearest.complementarity)
 
 
-def _unseen(reduced: FloatArray, free: FloatArray, *, least: float = 0.0) -> FloatArray:
-    """Gives a basis of what rows, reduced to the directions `free`, do not see of these."""
-    if not len(reduced):
+def _unseen(matrix: FloatArray, free: FloatArray) -> FloatArray:
+    """Gives a basis of those of the directions `free` that rows do not see."""
+    if not len(matrix) or not free.shape[1]:
         return free
-    _, values, right = complete_vectors(reduced)
-    seen = int(np.count_nonzero(values > max(least, RANK * np.max(values, initial=0.0))))
-    return np.asarray(free @ right[seen:].T)
+    _, values, right = complete_vectors(matrix @ free)
+    least = max(VANISHED * float(np.linalg.norm(matrix)), RANK * float(np.max(values, initial=0.0)))
+    return np.asarray(free @ right[int(np.count_nonzero(values > least)) :].T)
+
+
+def _solve(matrix: FloatArray, right: FloatArray, least: float) -> FloatArray:
+    """Gives the shortest least-squares solution; singular values up to `least` are rounding."""
+    left, values, turned = complete_vectors(matrix)
+    seen = int(np.count_nonzero(values > max(least, RANK * float(np.max(values, initial=0.0)))))
+    return np.asarray(turned[:seen].T @ (left[:, :seen].T @ right / values[:seen]))

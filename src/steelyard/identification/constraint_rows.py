@@ -11,7 +11,7 @@ from steelyard.identification.constraint_system import ConstraintSystem, Rows, S
 from steelyard.identification.contradictions import refuse_contradictions
 from steelyard.identification.directions import half_directions
 from steelyard.identification.separators import HullSeparator, InertiaSeparator, box_rows
-from steelyard.identification.volumes import Volume, find_volume
+from steelyard.identification.volumes import Volume, find_reach, find_volume
 from steelyard.model.consistency import project_to_interior
 from steelyard.model.constraints import (
     CONSTRAINT_CLASSES,
@@ -20,6 +20,7 @@ from steelyard.model.constraints import (
     Frozen,
     LeastMass,
     MassWithin,
+    MatterWithin,
     MirrorWithin,
     PositiveInertia,
     TotalMass,
@@ -38,6 +39,9 @@ _WORTH_SAYING = 1e-5
 """Distance (m) from which a centre of mass outside its volume is remarked on: what model files round away."""
 
 __all__ = ["ConstraintSystem", "Rows", "Separator", "join_rows", "refuse_contradictions", "resolve_constraints"]
+
+_DIAGONAL = tuple(PARAMETER_SYMBOLS.index(symbol) for symbol in ("Ixx", "Iyy", "Izz"))
+_BEYOND = 1.5
 
 
 def resolve_constraints(model: Model, constraints: Sequence[Constraint]) -> ConstraintSystem:
@@ -86,6 +90,7 @@ class _Resolution:
         self._total_mass()
         self._centres()
         self._inertias()
+        self._matter()
         self._frozen()
         self._mirror()
         self._masses()
@@ -205,6 +210,22 @@ class _Resolution:
             least = np.array([each for _, each in members], dtype=np.float64)
             scales = np.maximum(possible[places, 2], least)
             self.separators.append(InertiaSeparator(self.links, places, least, scales, directions))
+
+    def _matter(self) -> None:
+        for place, constraint in self._chosen(MatterWithin.kind):
+            if constraint.margin is None or self._is_frozen(place):
+                continue
+            reach = find_reach(self.model, self.links[place])
+            if reach is None:
+                continue
+            mass, moments = self.reference[place, 0], self.reference[place, list(_DIAGONAL)].sum()
+            square = (reach + constraint.margin) ** 2
+            if mass > 0.0:
+                square = max(square, _BEYOND * moments / (2.0 * mass))
+            start = PARAMETER_COUNT * place
+            entries = {start: 2.0 * square, **{start + number: -1.0 for number in _DIAGONAL}}
+            name = f"{self.links[place]}: matter within {np.sqrt(square):.3g} m of its joint"
+            self._add(MatterWithin.kind, name, entries, 0.0, np.inf)
 
     def _frozen(self) -> None:
         for place, _ in self._chosen(Frozen.kind):

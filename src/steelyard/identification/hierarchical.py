@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DATA, REFERENCE = "data", "reference"
 
 LEVELS = {
-    "physics": ("least_mass", "total_mass", "com", "inertia", "frozen"),
+    "physics": ("least_mass", "total_mass", "com", "inertia", "matter", "frozen"),
     "plausibility": ("mirror", "mass_within"),
     "data": (DATA,),
     "reference": (REFERENCE,),

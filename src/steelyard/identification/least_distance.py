@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 RANK = 1e-11
 """Share of the greatest singular value below which a direction counts as not seen."""
 
-_HELD, _LOOSER, _LOOSEST = 0.1, 0.3, 1e-3
+_HELD, _LOOSER, _LOOSEST = 1e-2, 0.3, 1e-4
 """Weight that holds directions which are not seen, beside the least singular value that is; how it falls from step to
 step, and to what."""
 
-_SETTLED = 1e-10
+_SETTLED = 1e-9
 """Part of the slope that holding may be answerable for at a minimum."""
 
 _FLOOR = 1e-8
@@ -81,13 +81,14 @@ class Nearest:
 class LeastDistance:
     """The problem ``min ‖matrix x − right‖²``, to which inequalities are added."""
 
-    def __init__(self, matrix: FloatArray, right: FloatArray, near: FloatArray) -> None:
+    def __init__(self, matrix: FloatArray, right: FloatArray, near: FloatArray, least: float = 0.0) -> None:
         """Prepares the problem.
 
         Args:
             matrix: ``M``, shape (any, n).
             right: ``c``.
             near: Where directions that the matrix does not see are looked for, shape (n,).
+            least: Singular values up to this are rounding.
         """
         count = matrix.shape[1]
         if len(matrix) > count:
@@ -98,7 +99,7 @@ class LeastDistance:
         self._least = max(_FLOOR * size, 1e-300)
         self._steepest = max(_FLOOR * float(np.linalg.norm(matrix)) * np.sqrt(size), 1e-300)
         left, values, self._rotation = complete_vectors(matrix)
-        kept = int(np.count_nonzero(values > RANK * np.max(values, initial=0.0)))
+        kept = int(np.count_nonzero(values > max(least, RANK * np.max(values, initial=0.0))))
         self._seen = kept
         self._firm = float(values[kept - 1]) if kept else 1.0
         scales = np.full(count, _HELD * self._firm)
@@ -170,6 +171,8 @@ class LeastDistance:
         return scale * distance, scale * multipliers / lengths
 
     def _certify(self, place: FloatArray, multipliers: FloatArray, pull: float) -> Nearest:
+        if not len(self._matrix):  # nothing pushes: any point that satisfies the rows will do
+            multipliers = np.zeros(len(self))
         left = self._matrix @ place - self._right
         slope, push = self._matrix.T @ left, self._rows.T @ multipliers
         size = max(float(np.linalg.norm(slope)), float(np.linalg.norm(push)), self._steepest)
@@ -178,9 +181,9 @@ class LeastDistance:
         return Nearest(
             place,
             multipliers,
-            float(np.linalg.norm(slope - push)) / size if len(self._matrix) else 0.0,
+            float(np.linalg.norm(slope - push)) / size,
             max(0.0, float(np.max(-margins, initial=0.0))),
-            slack / max(float(left @ left), self._least) if len(self._matrix) else 0.0,
+            slack / max(float(left @ left), self._least),
             pull <= _SETTLED * size or not len(self._matrix),
             size,
         )

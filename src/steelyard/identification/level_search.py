@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,10 +32,15 @@ BROKEN = 1e-9
 VANISHED = 1e-10
 """Length of a row, beside what it was, below which nothing that is left to decide touches it."""
 
-_CUT = 1e-9
-"""Violation of a family's row, beside its length, that calls for a cut."""
+_CUT, _WORST_CUT = 5e-9, 1e-7
+"""Violation of a family's row, beside its length, that calls for a cut; and the most at which none is called for, where
+rows that are there already are broken by as much."""
 
-_MOST_ROUNDS = 150
+_AS_EXACT = 10.0
+_FOR_GOOD = 1e-7
+"""Violation of a family's row that nothing can change, beside its length, which is more than rounding."""
+
+_MOST_ROUNDS, _PATIENCE = 200, 10
 
 
 @dataclass(eq=False)
@@ -103,9 +109,9 @@ class Family:
     cuts: Cuts
 
     def broken(
-        self, place: FloatArray, relaxed: dict[FamilyKey, float], allowed: dict[FamilyKey, float]
+        self, place: FloatArray, relaxed: dict[FamilyKey, float], allowed: dict[FamilyKey, float], least: float
     ) -> Inequalities:
-        """Gives the rows, loosened by `relaxed`, that a point breaks by more than is `allowed` besides."""
+        """Gives the rows, loosened by `relaxed`, that a point breaks by `least` more than is `allowed` besides."""
         matrix, lower, *numbers = self.cuts(place)
         matrix = np.asarray(matrix, dtype=np.float64).reshape(-1, len(place))
         groups = np.asarray(numbers[0] if numbers else np.zeros(len(matrix)), dtype=np.int64)
@@ -119,7 +125,7 @@ class Family:
             np.stack([np.full(len(keys), self.number, dtype=np.int64), groups], axis=1),
         )
         beyond = rows.missing(place) - np.array([allowed.get(key, 0.0) for key in keys])
-        return rows[beyond > _CUT * rows.lengths]
+        return rows[beyond > least * rows.lengths]
 
 
 @dataclass(eq=False)
@@ -130,6 +136,7 @@ class Minimum:
         place: ``z``, shape (n,).
         rows: All rows that it respects, those above it and its own, generated ones included.
         multipliers: Theirs, shape (m,).
+        size: What they are to be compared with, times the rows' lengths.
         shared: By how much families of this level are broken.
         nearest: What certifies it.
         rounds: How many times it was solved.
@@ -139,6 +146,7 @@ class Minimum:
     place: FloatArray
     rows: Inequalities
     multipliers: FloatArray
+    size: float
     shared: dict[FamilyKey, float]
     nearest: Nearest
     rounds: int
@@ -159,6 +167,7 @@ class Search:
         families: Generated ones, likewise.
         relaxed: By how much families of the levels above are broken.
         soft: Whether its own rows and families may be broken, at the cost of what they are broken by.
+        anchored: Whether the levels above put `place` where it is: what it breaks there is rounding, and allowed.
     """
 
     level: int
@@ -170,6 +179,7 @@ class Search:
     families: list[Family]
     relaxed: dict[FamilyKey, float]
     soft: bool = False
+    anchored: bool = True
 
     def run(self) -> Minimum | None:
         """Gives the minimum, or None where the rows contradict each other.
@@ -177,16 +187,16 @@ class Search:
         Raises:
             SolverError: A solver gave up, or rows were generated without end.
         """
-        rows, first, offered, place = self.rows, 0, np.zeros(0, dtype=np.bool_), self.place
+        rows, first, offered, place = self._allow(self.rows), 0, np.zeros(0, dtype=np.bool_), self.place
         width = self.free.shape[1]
-        slots = _Slots(self.level if self.soft else -1, rows)
+        slots = _Slots(self.level if self.soft else -1, rows, self._unit)
         problem = self._prepare(slots, place)
         for number in range(1, _MOST_ROUNDS + 1):
             fresh = rows[first:]
             columns = np.concatenate([fresh.matrix @ self.free, slots.columns(first, len(fresh))], axis=1)
             touched = np.linalg.norm(columns, axis=1) > VANISHED * fresh.lengths
             missing = fresh.missing(self.place)
-            if np.any(~touched & (fresh.level == self.level) & (missing > BROKEN * fresh.lengths)):
+            if np.any(~touched & (missing > BROKEN * fresh.lengths)):
                 return None
             problem.add(columns[touched], missing[touched])
             offered = np.concatenate([offered, touched])
@@ -196,41 +206,67 @@ class Search:
             place = self.place + self.free @ nearest.place[:width]
             shared = slots.shared(nearest.place[width:])
             broken = Inequalities.none(len(place))
+            # A cut beside others that bind is solved no better than these are.
+            least = max(_CUT, min(_WORST_CUT, _AS_EXACT * nearest.violation))
             for family in self.families:
-                broken = broken + family.broken(place, self.relaxed, shared)
-            # What nothing can change any more is broken by rounding only, unless it is this level's.
+                broken = broken + family.broken(place, self.relaxed, shared, least)
+            # What nothing can change any more is broken by rounding only, or for good.
             fixed = np.linalg.norm(broken.matrix @ self.free, axis=1) <= VANISHED * broken.lengths
-            broken = broken[~fixed | (broken.level == self.level)]
-            if not len(broken) and not nearest.settled:
+            fixed &= (broken.level != self.level) | (not self.soft)
+            if np.any(fixed & (broken.missing(place) > _FOR_GOOD * broken.lengths)):
+                return None
+            broken = self._allow(broken[~fixed])
+            if not nearest.settled and (not len(broken) or number % _PATIENCE == 0):
                 problem.loosen()
+            if not len(broken) and not nearest.settled:
                 first = len(rows)
                 continue
             if not len(broken):
                 multipliers = np.zeros(len(rows))
-                multipliers[offered] = nearest.multipliers
-                generated = len(rows) - len(self.rows)
-                return Minimum(place, rows, multipliers, shared, nearest, number, generated)
+                multipliers[offered] = self._unit**2 * nearest.multipliers
+                size, generated = self._unit**2 * nearest.size, len(rows) - len(self.rows)
+                return Minimum(place, rows, multipliers, size, shared, nearest, number, generated)
             first, rows = len(rows), rows + broken
             if self.soft and slots.lacks(broken):
-                slots = _Slots(self.level, rows)
+                slots = _Slots(self.level, rows, self._unit)
                 problem, first, offered = self._prepare(slots, place), 0, offered[:0]
-        raise SolverError(f"rows were generated {_MOST_ROUNDS} times, and some are still broken; loosen a constraint")
+        raise SolverError(
+            f"after {_MOST_ROUNDS} rounds the parameters still move: the data pull harder at what they hardly see than "
+            "constraints can hold; record longer, lower c_max, or raise alpha"
+        )
+
+    def _allow(self, rows: Inequalities) -> Inequalities:
+        """Loosens rows of the levels above by what rounding breaks of them where it all begins."""
+        if self.anchored:
+            above = (rows.level < self.level) & (rows.missing(self.place) > 0.0)
+            rows = replace(rows, lower=np.where(above, rows.matrix @ self.place, rows.lower))
+        return rows
+
+    @cached_property
+    def _unit(self) -> float:
+        """Size of the level's rows, by which all is measured: a level in other units is the same level."""
+        own = self.rows.matrix[self.rows.level == self.level] if self.soft else self.matrix[:0]
+        lengths = np.linalg.norm(np.concatenate([self.matrix, own]), axis=1)
+        return float(np.max(lengths, initial=0.0)) or 1.0
 
     def _prepare(self, slots: _Slots, near: FloatArray) -> LeastDistance:
-        reduced, goal = self.matrix @ self.free, self.right - self.matrix @ self.place
+        reduced = self.matrix @ self.free / self._unit
+        goal = (self.right - self.matrix @ self.place) / self._unit
         height, width = reduced.shape
         system = np.zeros((height + slots.count, width + slots.count))
         system[:height, :width] = reduced
         system[height:, width:] = np.eye(slots.count)
         start = np.append(self.free.T @ (near - self.place), np.zeros(slots.count))
-        return LeastDistance(system, np.append(goal, np.zeros(slots.count)), start)
+        least = VANISHED * float(np.linalg.norm(self.matrix)) / self._unit
+        return LeastDistance(system, np.append(goal, np.zeros(slots.count)), start, least)
 
 
 class _Slots:
     """Which unknown violation each row of a softened level has: one each, or one for all rows of a family."""
 
-    def __init__(self, level: int, rows: Inequalities) -> None:
-        """Gives slots to the rows of one level; none where no row is of this level."""
+    def __init__(self, level: int, rows: Inequalities, unit: float) -> None:
+        """Gives slots to the rows of one level, whose violations are measured in units; none where no row is of it."""
+        self._unit = unit
         self._level = level
         plain = np.flatnonzero((rows.level == level) & (rows.row >= 0))
         generated = np.flatnonzero((rows.level == level) & (rows.row < 0))
@@ -246,7 +282,7 @@ class _Slots:
         columns = np.zeros((count, self.count))
         slot = self._slot[first : first + count]
         held = np.flatnonzero(slot >= 0)
-        columns[held, slot[held]] = 1.0
+        columns[held, slot[held]] = self._unit
         return columns
 
     def lacks(self, rows: Inequalities) -> bool:
@@ -256,4 +292,4 @@ class _Slots:
     def shared(self, violations: FloatArray) -> dict[FamilyKey, float]:
         """Gives the violations of the families."""
         values = violations[self.count - len(self._keys) :]
-        return {key: max(0.0, float(value)) for key, value in zip(self._keys, values, strict=True)}
+        return {key: max(0.0, self._unit * float(value)) for key, value in zip(self._keys, values, strict=True)}

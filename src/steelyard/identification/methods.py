@@ -16,7 +16,7 @@ from steelyard.identification.hierarchical import DATA, read_levels, solve_hiera
 from steelyard.identification.quadratic import check_alpha, cross_validate, solve_quadratic
 from steelyard.identification.truncated import solve_truncated
 from steelyard.model.constraint_tables import constraint_table
-from steelyard.model.constraints import ComInside, LeastMass, MassWithin, MirrorWithin, PositiveInertia
+from steelyard.model.constraints import ComInside, LeastMass, MassWithin, MatterWithin, MirrorWithin, PositiveInertia
 from steelyard.model.names import in_words
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ OPTIONS = {
 
 UNCONSTRAINED = ("truncated", "base")
 """Methods that take no constraints."""
+
+_PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
+"""What holds of every body, unless it is said otherwise."""
 
 _SIMPLE = ("least_mass", "mass_within", "frozen")
 """Constraints that are bounds on single parameters."""
@@ -141,7 +144,7 @@ def _base(task: Task) -> Solution:
 
 
 def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread") -> Solution:
-    used = (LeastMass(), ComInside(), PositiveInertia(), *task.constraints)
+    used = (*_PHYSICS, *task.constraints)
     system = resolve_constraints(task.model, used)
     refuse_contradictions(system, task.problem.unknowns)
     remarks = list(system.remarks)
@@ -178,7 +181,7 @@ def _hierarchical(
     task: Task, *, levels: Sequence[Sequence[Any]] | None = None, c_max: float | None = None, scale: Scale = "spread"
 ) -> Solution:
     kinds, written = read_levels(levels)
-    usual: list[Constraint] = [LeastMass(), ComInside(), PositiveInertia(), MassWithin(0.35)]
+    usual: list[Constraint] = [*_PHYSICS, MassWithin(0.35)]
     if task.model.setup.mirror is not None:
         usual.append(MirrorWithin())
     used = (*usual, *task.constraints, *written)

@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HULLS: OrderedDict[str, FloatArray | None] = OrderedDict()
 _MOST_HULLS = 256
+_POINTS: WeakKeyDictionary[Model, dict[str, FloatArray]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None
             )
     optional = box is not None or where == "auto"
     try:
-        points = link_points(model, link)
+        points = _points(model, link)
     except ModelError:
         if not optional:
             raise
@@ -93,6 +95,23 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None
     widened = facets + np.array([0.0, 0.0, 0.0, constraint.margin])
     outer = bounds + constraint.margin * np.array([[-1.0], [1.0]])
     return Volume(outer, widened, points.mean(axis=0))
+
+
+def find_reach(model: Model, link: str) -> float | None:
+    """Gives how far a link's shapes reach from its joint's origin, m; None where it has none that can be read."""
+    try:
+        points = _points(model, link)
+    except ModelError:
+        return None
+    return float(np.sqrt(np.max(np.sum(np.square(points), axis=1)))) if len(points) else None
+
+
+def _points(model: Model, link: str) -> FloatArray:
+    """Gives `link_points`, read once for each model."""
+    known = _POINTS.setdefault(model, {})
+    if link not in known:
+        known[link] = link_points(model, link)
+    return known[link]
 
 
 def _box_volume(box: FloatArray, margin: float) -> Volume:

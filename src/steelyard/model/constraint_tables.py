@@ -37,6 +37,7 @@ _KINDS = {
     "total_mass": _Kind("mass", ("tolerance",), by_link=False, example="63.2"),
     "com": _Kind("where", ("margin",), by_link=True, example='"hull"'),
     "inertia": _Kind("least", ("relative", "directions"), by_link=True, example="0.1"),
+    "matter": _Kind("margin", (), by_link=True, example="0.1"),
     "mirror": _Kind("share", ("of",), by_link=False, example="0.1"),
     "mass_within": _Kind("share", (), by_link=True, example="0.35"),
     "frozen": _Kind("links", (), by_link=False, example='["head*"]'),

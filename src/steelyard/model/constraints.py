@@ -142,6 +142,29 @@ class PositiveInertia:
 
 
 @dataclass(frozen=True)
+class MatterWithin:
+    """No matter of a link is farther from its joint than its shapes are: ``tr I ≤ 2 m reach²``.
+
+    The other constraints leave inertias without an upper bound, and what the data do not see of them could grow as far
+    as it likes. A link whose reference is beyond the bound may stay there, and half as far again.
+
+    Attributes:
+        margin: How far outside its shapes there may still be matter, m; None for no bound.
+        links: Pattern or patterns of links; those without shapes are left free.
+    """
+
+    margin: float | None = 0.1
+    links: Patterns = "*"
+
+    kind: ClassVar[str] = "matter"
+    level: ClassVar[Level] = "physics"
+
+    def __post_init__(self) -> None:
+        _set_number(self, "margin", "a margin in m, zero or more", low=0.0)
+        _set_patterns(self)
+
+
+@dataclass(frozen=True)
 class MirrorWithin:
     """Left and right are alike, ``(1 − share) x_i ≤ x_j ≤ (1 + share) x_i`` both ways: [jovic2016] (15) as meant.
 
@@ -218,10 +241,11 @@ class Frozen:
         _set_patterns(self)
 
 
-Constraint = LeastMass | TotalMass | ComInside | PositiveInertia | MirrorWithin | MassWithin | Frozen
+Constraint = LeastMass | TotalMass | ComInside | PositiveInertia | MatterWithin | MirrorWithin | MassWithin | Frozen
 
 CONSTRAINT_CLASSES: dict[str, type[Constraint]] = {
-    each.kind: each for each in (LeastMass, TotalMass, ComInside, PositiveInertia, MirrorWithin, MassWithin, Frozen)
+    each.kind: each
+    for each in (LeastMass, TotalMass, ComInside, PositiveInertia, MatterWithin, MirrorWithin, MassWithin, Frozen)
 }
 """The classes by kind."""
 
