@@ -93,6 +93,13 @@ def test_it_finds_prints_and_writes_what_the_functions_give(run, files):
         assert name in printed
 
 
+def test_everything_fits_a_terminal_of_eighty_columns(run, files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "-o", "out")
+    assert code == 0, told
+    assert max(len(line) for line in printed.splitlines()) <= 80
+
+
 def test_json_is_what_the_files_hold(run, files):
     code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--json")
     assert (code, told) == (0, "")

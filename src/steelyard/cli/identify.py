@@ -124,7 +124,7 @@ def identify(
         )
     # Those of a failed estimate raise, with the remedy.
     _ = estimate.parameters
-    _print(console, reader, estimate.summary())
+    _print(console, reader, estimate.summary(width=console.width))
 
     validation = None
     if unseen:

@@ -204,11 +204,15 @@ class Estimate:
             "options": dict(self.options),
         }
 
-    def summary(self) -> str:
-        """Gives the estimate as text: what it is, the links, the base parameters, and numbered notes."""
-        from steelyard.identification.summary import summarise  # noqa: PLC0415  (it needs Estimate)
+    def summary(self, width: int | None = None) -> str:
+        """Gives the estimate as text: what it is, the links, the base parameters, and numbered notes.
 
-        return summarise(self)
+        Args:
+            width: Characters in a line, from 72 to 110; by default 110.
+        """
+        from steelyard.identification.summary import WIDTH, summarise  # noqa: PLC0415  (it needs Estimate)
+
+        return summarise(self, WIDTH if width is None else width)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives the estimate as plain numbers and texts, as `save` writes it."""

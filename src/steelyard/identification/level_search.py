@@ -108,24 +108,20 @@ class Family:
     number: int
     cuts: Cuts
 
-    def broken(
-        self, place: FloatArray, relaxed: dict[FamilyKey, float], allowed: dict[FamilyKey, float], least: float
-    ) -> Inequalities:
-        """Gives the rows, loosened by `relaxed`, that a point breaks by `least` more than is `allowed` besides."""
+    def rows(self, place: FloatArray, relaxed: dict[FamilyKey, float]) -> Inequalities:
+        """Gives the rows that a point breaks, loosened by `relaxed`."""
         matrix, lower, *numbers = self.cuts(place)
         matrix = np.asarray(matrix, dtype=np.float64).reshape(-1, len(place))
         groups = np.asarray(numbers[0] if numbers else np.zeros(len(matrix)), dtype=np.int64)
         keys = [(self.level, self.number, group) for group in groups.tolist()]
         lower = np.asarray(lower, dtype=np.float64) - np.array([relaxed.get(key, 0.0) for key in keys])
-        rows = Inequalities(
+        return Inequalities(
             matrix,
             lower,
             np.full(len(keys), self.level, dtype=np.int64),
             np.full(len(keys), -1, dtype=np.int64),
             np.stack([np.full(len(keys), self.number, dtype=np.int64), groups], axis=1),
         )
-        beyond = rows.missing(place) - np.array([allowed.get(key, 0.0) for key in keys])
-        return rows[beyond > least * rows.lengths]
 
 
 @dataclass(eq=False)
@@ -205,17 +201,15 @@ class Search:
                 return None
             place = self.place + self.free @ nearest.place[:width]
             shared = slots.shared(nearest.place[width:])
-            broken = Inequalities.none(len(place))
             # A cut beside others that bind is solved no better than these are.
             least = max(_CUT, min(_WORST_CUT, _AS_EXACT * nearest.violation))
-            for family in self.families:
-                broken = broken + family.broken(place, self.relaxed, shared, least)
+            broken = self._broken(place, shared, least)
             # What nothing can change any more is broken by rounding only, or for good.
             fixed = np.linalg.norm(broken.matrix @ self.free, axis=1) <= VANISHED * broken.lengths
             fixed &= (broken.level != self.level) | (not self.soft)
             if np.any(fixed & (broken.missing(place) > _FOR_GOOD * broken.lengths)):
                 return None
-            broken = self._allow(broken[~fixed])
+            broken = broken[~fixed]
             if not nearest.settled and (not len(broken) or number % _PATIENCE == 0):
                 problem.loosen()
             if not len(broken) and not nearest.settled:
@@ -234,6 +228,16 @@ class Search:
             f"after {_MOST_ROUNDS} rounds the parameters still move: the data pull harder at what they hardly see than "
             "constraints can hold; record longer, lower c_max, or raise alpha"
         )
+
+    def _broken(self, place: FloatArray, shared: dict[FamilyKey, float], least: float) -> Inequalities:
+        """Gives the families' rows that a point breaks by more than `least` beside what they share."""
+        broken = Inequalities.none(len(place))
+        for family in self.families:
+            rows = self._allow(family.rows(place, self.relaxed))
+            keys = zip(rows.level.tolist(), *rows.family.T.tolist(), strict=True)
+            beyond = rows.missing(place) - np.array([shared.get(key, 0.0) for key in keys])
+            broken = broken + rows[beyond > least * rows.lengths]
+        return broken
 
     def _allow(self, rows: Inequalities) -> Inequalities:
         """Loosens rows of the levels above by what rounding breaks of them where it all begins."""

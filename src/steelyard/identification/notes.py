@@ -219,10 +219,10 @@ def _about_links(estimate: Estimate) -> Iterator[str]:
     impossible = [link for link, fine in zip(estimate.model.links, np.atleast_1d(possible), strict=True) if not fine]
     negative = [link for link, mass in zip(estimate.model.links, estimate.solution[:, 0], strict=True) if mass < 0.0]
     if negative:
-        remedies = {"truncated": 'Lower c_max, or use method="bounded".', "bounded": "Raise its lower bound."}
+        remedies = {"truncated": 'Lower c_max, or use method="quadratic".', "bounded": "Raise its lower bound."}
         yield (
             f"The mass of {in_words(negative, limit=6)} is negative; no simulator takes that. "
-            + remedies.get(estimate.method, 'method="bounded" forbids it.')
+            + remedies.get(estimate.method, 'method="quadratic" forbids it.')
         )
     others = [link for link in impossible if link not in negative]
     if others:

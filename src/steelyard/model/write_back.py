@@ -77,6 +77,7 @@ def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
     """Gives the new ten parameters of each part that changes, in the part's own frame, and what to tell the user."""
     changes: dict[str, FloatArray] = {}
     notes: list[str] = []
+    impossible: list[str] = []
     for row, index in enumerate(model.link_bodies):
         body, wanted = model.bodies[index], model.parameters[row]
         if np.array_equal(wanted, body.lumped_parameters):
@@ -88,12 +89,14 @@ def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
                 names=[body.name],
             )
         if not is_possible(wanted):
-            notes.append(f"link {body.name!r} is written as it is, but no real body has its parameters")
+            impossible.append(body.name)
         shares, note = _divide(body, wanted)
         notes += note
         for member, share in shares:
             back = member.placement.inverse()
             changes[member.part.name] = change_frame(share, back.rotation, back.translation)
+    if impossible:
+        notes.insert(0, f"no real body has the parameters of {in_words(impossible)}; they are written as they are")
     return changes, notes
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from steelyard.validation.fit import Candidates
     from steelyard.validation.validation import Validation
 
-_WIDTH = 88
+_WIDTH = 80
+_CELL = 32
 _NAMES = {"estimate": "estimate", "corrected": "mass-corrected CAD", "reference": "CAD", "truth": "truth (floor)"}
 
 
@@ -51,7 +52,7 @@ def _header(validation: Validation) -> list[str]:
     left = [
         ("Method", validation.method),
         ("Base link", validation.base),
-        ("Mass correction of the CAD", f"{validation.mass_scale:.4f}"),
+        ("CAD mass correction", f"{validation.mass_scale:.4f}"),
     ]
     right = [
         ("Samples", str(validation.sample_count)),
@@ -60,17 +61,17 @@ def _header(validation: Validation) -> list[str]:
     ]
     half = _WIDTH // 2 - 1
     return [
-        f"{f'{a[0]}:':<28}{a[1]:>{half - 28}}  {f'{b[0]}:':<22}{b[1]:>{half - 22}}"
+        f"{f'{a[0]}:':<21}{a[1]:>{half - 21}}  {f'{b[0]}:':<22}{b[1]:>{half - 22}}"
         for a, b in zip(left, right, strict=True)
     ]
 
 
 def _table(candidates: Candidates, share: str = "nrmse") -> list[str]:
     titles = ("mean", "std", "RMSE", "corr.", {"nrmse": "NRMSE", "r_squared": "R2"}[share])
-    lines = [f"{'':<37}" + "".join(f"{title:>10}" for title in titles)]
+    lines = [f"{'':<30}" + "".join(f"{title:>10}" for title in titles)]
     for number, (row, unit) in enumerate(zip(candidates.rows, candidates.units, strict=True)):
         name = f"{row} ({unit})"
-        if len(name) > 16:
+        if len(name) > 9:
             # A long name has a line of its own.
             lines.append(name)
             name = ""
@@ -80,7 +81,7 @@ def _table(candidates: Candidates, share: str = "nrmse") -> list[str]:
             one = fit.at(number)
             numbers = [_number(value) for value in (one.mean, one.std, one.rmse)]
             shares = [_share(one.correlation), _share(getattr(one, share))]
-            lines.append(f"{name:<17}{_NAMES[candidate]:<20}" + "".join(f"{text:>10}" for text in (*numbers, *shares)))
+            lines.append(f"{name:<10}{_NAMES[candidate]:<20}" + "".join(f"{text:>10}" for text in (*numbers, *shares)))
             name = ""
     return lines
 
@@ -89,8 +90,8 @@ def _improvement(validation: Validation) -> list[str]:
     percent = f"{100.0 * validation.level:.6g} %"
     lines = [f"Is the estimate better? Its RMSE over the other's, with the {percent} interval"]
     width = max((len(row) for row in validation.improvement["corrected"]), default=0)
-    width = min(max(width, 6), _WIDTH - 68) + 1
-    lines.append(f"{'':<{width}} {'mass-corrected CAD':<34}{'CAD':<34}".rstrip())
+    width = min(max(width, 6), _WIDTH - 65) + 1
+    lines.append(f"{'':<{width}} {'mass-corrected CAD':<{_CELL}}CAD")
     for row, gain in validation.improvement["corrected"].items():
         cells = [_gain(each) for each in (gain, validation.improvement["reference"][row])]
         lines += _cells(row, width, cells)
@@ -100,7 +101,7 @@ def _improvement(validation: Validation) -> list[str]:
 
 
 def _cells(row: str, width: int, cells: Iterable[str]) -> list[str]:
-    texts = " " + "".join(f"{cell:<34}" for cell in cells).rstrip()
+    texts = " " + "".join(f"{cell:<{_CELL}}" for cell in cells).rstrip()
     if len(row) > width:
         return [row, " " * width + texts]
     return [f"{row:<{width}}{texts}"]
