@@ -12,6 +12,7 @@ from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.cascade import Level
 from steelyard.identification.truncated import truncated_factors
 from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.regression.decomposition import complete_vectors
 
 if TYPE_CHECKING:
     from steelyard.identification.cascade import CascadeSolution
@@ -48,6 +49,17 @@ class Unknowns:
     def transform(self) -> FloatArray:
         """From ``y`` to all parameters, shape (10 n_links, n)."""
         return np.asarray(self.problem.unknowns.transform @ self.root)
+
+    @property
+    def unit(self) -> float:
+        """What residuals are measured by: their noise, or nothing where nothing is scaled."""
+        return self.problem.noise if self.scale == "spread" else 1.0
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """The singular vectors of ``A`` on ``y`` as rows, and a basis of what it does not see, shape (n, n)."""
+        _, _, right = self.factors
+        return np.concatenate([right, complete_vectors(right)[2][len(right) :]])
 
     @cached_property
     def factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 CANDIDATES = tuple(float(alpha) for alpha in 10.0 ** np.arange(-4.0, 4.5, 1.0))
 """Weights of the prior among which cross-validation chooses, in units of the usual one."""
 
+_PATIENCE = 3
+"""How many weights in a row may do worse than the best, from the greatest down, before no smaller ones are tried."""
+
 
 @dataclass(frozen=True, eq=False)
 class QuadraticSolution:
@@ -67,25 +70,33 @@ def solve_quadratic(
     check_alpha(alpha)
     unknowns = Unknowns(problem, scale)
     constraints, names = unknowns.level("constraints", system)
-    left, values, right = unknowns.factors
-    unit = problem.noise if scale == "spread" else 1.0
-    data, goal = (values / unit)[:, None] * right, left.T @ problem.right / unit
-    count = len(data)
-    prior = unknowns.reference(alpha)
-    right_side = np.concatenate([goal, prior.lower])
-    both = Level("data and reference", np.concatenate([data, prior.matrix]), right_side, right_side)
-    levels = [constraints, both]
-    found = solve_cascade(levels, np.zeros(len(right.T)))
-    answer = unknowns.root @ answer_to_data(levels, found, 1, count)
-    response = answer @ (left.T @ problem.matrix) / unit
+    levels = [constraints, _penalised(unknowns, alpha)]
+    found = solve_cascade(levels, np.zeros(len(problem.unknowns)))
+    left, values, _ = unknowns.factors
+    sizes = values / unknowns.unit
+    # The penalised level has a row for each singular vector, which data move by so much.
+    answer = unknowns.root @ answer_to_data(levels, found, 1, len(sizes)) * (sizes / _with_prior(sizes, alpha))
     return QuadraticSolution(
         unknowns.root @ found.unknowns,
         alpha,
         found,
-        (problem.noise / unit) ** 2 * (answer @ answer.T),
-        response,
+        problem.noise**2 * (answer @ answer.T) / unknowns.unit**2,
+        answer @ (left.T @ problem.matrix) / unknowns.unit,
         unknowns.active(found, [names, ()]),
     )
+
+
+def _penalised(unknowns: Unknowns, alpha: float) -> Level:
+    """Gives ``‖A y − b‖² + α ‖y‖²`` but for a constant, as one equation for each singular vector of ``A``."""
+    left, values, _ = unknowns.factors
+    count = len(unknowns.transform.T)
+    sizes = np.zeros(count)
+    sizes[: len(values)] = values / unknowns.unit
+    goal = np.zeros(count)
+    goal[: len(values)] = left.T @ unknowns.problem.right / unknowns.unit
+    scales = _with_prior(sizes, alpha)
+    right_side = sizes / scales * goal
+    return Level("data and reference", scales[:, None] * unknowns.directions, right_side, right_side)
 
 
 def cross_validate(
@@ -111,16 +122,27 @@ def cross_validate(
     if candidates is None:
         unit = 1.0 if scale == "spread" else problem.noise**2 / float(np.mean(problem.unknowns.reference**2))
         candidates = [unit * candidate for candidate in CANDIDATES]
-    left = dict.fromkeys(candidates, 0.0)
+    folds = []
     for held in range(len(parts)):
         others = [part for place, part in enumerate(parts) if place != held]
-        learned = build_problem(sum(others[1:], start=others[0]), problem.unknowns)
-        tested = build_problem(parts[held], problem.unknowns)
-        for alpha in candidates:
-            found = solve_quadratic(learned, system, alpha=alpha, scale=scale)
-            left[alpha] += tested.cost(problem.unknowns.expand(found.unknowns))
+        unknowns = Unknowns(build_problem(sum(others[1:], start=others[0]), problem.unknowns), scale)
+        constraints, _ = unknowns.level("constraints", system)
+        folds.append((unknowns, constraints, build_problem(parts[held], problem.unknowns)))
     rows = sum(part.row_count for part in parts)
-    return {alpha: cost / rows for alpha, cost in left.items()}
+    left: dict[float, float] = {}
+    start = np.zeros(len(problem.unknowns))
+    for alpha in sorted(candidates, reverse=True):
+        left[alpha] = 0.0
+        for unknowns, constraints, tested in folds:
+            found = solve_cascade([constraints, _penalised(unknowns, alpha)], start)
+            left[alpha] += tested.cost(unknowns.parameters(found.unknowns)) / rows
+        if min(list(left.values())[-_PATIENCE:]) > min(left.values()):
+            break
+    return left
+
+
+def _with_prior(sizes: FloatArray, alpha: float) -> FloatArray:
+    return np.asarray(np.sqrt(np.square(sizes) + alpha))
 
 
 def check_alpha(alpha: float) -> None:
