@@ -187,7 +187,11 @@ def _figures(
     times: Mapping[str, float],
     fits: Mapping[str, Mapping[str, Any]],
 ) -> list[Figure]:
-    """Gives the figures: against figaroh's best fit on the unseen motion, and its fastest."""
+    """Gives the figures, each against that fit of figaroh's which is best in it.
+
+    The RMSE counts offsets of the sensors, which are the same in all recordings: whoever takes them for masses is
+    nearer to the measurements than the truth is. The distance to the truth's own predictions does not count them.
+    """
     head = f"{label}: " if label else ""
     theirs = [name for name in measured if name.startswith("figaroh, ")]
     ends = "; ".join(
@@ -196,12 +200,13 @@ def _figures(
     figures = [Figure(f"{head}figaroh's fits that ended well, of {len(fits)}", len(theirs), note=ends)]
     if not theirs:
         return figures
-    floor = np.array(measured["true"]["cross"])
 
-    def excess(name: str, kind: str = "cross") -> float:
-        return float(np.max(np.array(measured[name][kind]) / np.array(measured["true"][kind])))
+    def beside_truth(name: str) -> float:
+        return float(np.mean(np.array(measured[name]["cross"]) / np.array(measured["true"]["cross"])))
 
-    best = min(theirs, key=excess)
+    closest = min(theirs, key=beside_truth)
+    nearest = min(_far(measured[name]) for name in theirs)
+    least_wrong = min(measured[name]["mass kg"] for name in theirs)
     fastest = min(times[name] for name in theirs)
     for name in ours:
         if name in times:
@@ -209,20 +214,18 @@ def _figures(
                 Figure(f"{head}{name}, times faster than figaroh", fastest / times[name], 1.0,
                        note=f"{times[name]:.3f} s from motion to estimate against {fastest:.1f} s")
             )  # fmt: skip
-        ratio = np.array(measured[name]["cross"]) / np.array(measured[best]["cross"])
+        ratio = np.array(measured[name]["cross"]) / np.array(measured[closest]["cross"])
         figures += [
-            Figure(f"{head}{name}, cross RMSE over figaroh's, worst axis", float(np.max(ratio)), at_least=False,
-                   note=f"{AXES[int(np.argmax(ratio))]}; mean of axes {np.mean(ratio):.2f}; {best}"),
-            Figure(f"{head}{name}, cross RMSE over the truth's, worst axis", excess(name), at_least=False,
-                   note=f"figaroh {excess(best):.2f}; direct {excess(name, 'direct'):.2f}, figaroh "
-                   f"{excess(best, 'direct'):.2f}; truth's {', '.join(f'{value:.2g}' for value in floor)}"),
+            Figure(f"{head}{name}, cross RMSE over figaroh's, mean of axes", float(np.mean(ratio)), at_least=False,
+                   note=f"worst {AXES[int(np.argmax(ratio))]}, {np.max(ratio):.2f}; {closest}; over the truth's "
+                   f"{beside_truth(name):.2f}, figaroh {beside_truth(closest):.2f}"),
             Figure(f"{head}{name}, prediction's distance to the truth's over figaroh's",
-                   _far(measured[name]) / _far(measured[best]), at_least=False,
+                   _far(measured[name]) / nearest, at_least=False,
                    note="unseen motion, free of sensors' errors; N and N m alike: "
-                   f"{_far(measured[name]):.2f} against {_far(measured[best]):.2f}, CAD {_far(measured['CAD']):.2f}"),
+                   f"{_far(measured[name]):.2f} against {nearest:.2f}, CAD {_far(measured['CAD']):.2f}"),
             Figure(f"{head}{name}, masses' distance to the truth over figaroh's",
-                   measured[name]["mass kg"] / measured[best]["mass kg"], at_least=False,
-                   note=f"{measured[name]['mass kg']:.3f} against {measured[best]['mass kg']:.3f} kg rms; "
+                   measured[name]["mass kg"] / least_wrong, at_least=False,
+                   note=f"{measured[name]['mass kg']:.3f} against {least_wrong:.3f} kg rms; "
                    f"CAD {measured['CAD']['mass kg']:.3f}"),
         ]  # fmt: skip
     return figures
@@ -258,7 +261,9 @@ def _identified(
     spent = []
     for _ in range(repeats):
         start = time.perf_counter()
-        evidence = [gather_evidence(model, motion, **gathering) for motion in motions]
+        evidence = gather_evidence(model, motions[0], **gathering)
+        for motion in motions[1:]:
+            evidence += gather_evidence(model, motion, **gathering)
         estimate = identify(model, evidence, method=method, constraints=constraints)
         spent.append(time.perf_counter() - start)
     return estimate, min(spent)
