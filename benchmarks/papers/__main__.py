@@ -1,13 +1,13 @@
-"""Makes papers' tables again: ``python -m benchmarks.papers yamane``."""
+"""Makes papers' tables again: ``python -m benchmarks.papers yamane jovic2015 jovic2016``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from benchmarks.papers import yamane
+from benchmarks.papers import jovic2015, jovic2016, yamane
 
-STUDIES = {"yamane": yamane.study}
+STUDIES = {"yamane": yamane.study, "jovic2015": jovic2015.study, "jovic2016": jovic2016.study}
 
 
 def main() -> int:
