@@ -40,6 +40,8 @@ _ROUNDING = 1e-7
 """Share of the strongest direction's effect below which data say nothing that counts."""
 
 _SHOWN = 1e-7
+USUAL_TOLERANCE = 2.0
+"""Standard errors to within which data are to be explained, by spread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class HierarchicalSolution:
         unknowns: ``z``, shape (n_unknowns,).
         cascade: The minimum, level by level.
         kept: How many directions the data level has.
+        within: How many times their noise the data may miss each of them.
         covariance: Of ``z``, from noise, what binds taken as known; shape (n_unknowns, n_unknowns).
         response: How ``z`` answers to the true one on average, likewise.
         active: Names of the constraints that bind.
@@ -59,6 +62,7 @@ class HierarchicalSolution:
     unknowns: FloatArray
     cascade: CascadeSolution
     kept: int
+    within: float
     covariance: FloatArray
     response: FloatArray
     active: tuple[str, ...]
@@ -120,21 +124,25 @@ def solve_hierarchical(
     *,
     c_max: float | None = None,
     scale: Scale = "spread",
+    tolerance: float | None = None,
 ) -> HierarchicalSolution:
     """Gives the lexicographic minimum of levels of constraints, data and reference.
 
-    Data outrank the reference wherever they are asked for a direction at all. By default they are asked for those in
-    which they say more than the reference does: whose singular value, each unknown measured by how far a model is
-    usually off, is above the noise. All others are left to the levels below. The paper asks them for everything; noise
-    then decides what is hardly excited, to whatever the constraints allow.
+    Data outrank the reference. In the paper they do so even where they say next to nothing, and noise then decides
+    what is hardly excited, to whatever the constraints allow. Here they are by default asked only for the directions in
+    which they say more than the reference does (singular values above the noise, each unknown measured by how far a
+    model is usually off), and to be explained there to within two standard errors, ``|σ_i v_iᵀ y − u_iᵀ b| ≤ 2 noise``.
+    What that leaves open is for the levels below.
 
     Args:
         problem: The problem.
         system: The constraints of all levels; those of the first do not contradict each other.
         levels: Kinds in each level by its name, the highest first; see `read_levels`.
-        c_max: Greatest condition number of the directions that the data are asked for; None for the noise to decide,
-            or, without a scale, for all of them.
+        c_max: Greatest condition number of the directions that the data are asked for; None for the noise to decide, or,
+            without a scale, for all of them.
         scale: "spread", or "none" for SI units, as in the paper.
+        tolerance: How many times their noise data may miss each direction; zero for least squares, as in the paper.
+            None is two by spread, and zero without a scale.
 
     Raises:
         IdentifiabilityError: An option makes no sense.
@@ -142,35 +150,86 @@ def solve_hierarchical(
     """
     check_condition(c_max)
     unknowns = Unknowns(problem, scale)
-    left, values, right = unknowns.factors
-    largest = float(np.max(values, initial=0.0))
-    least = largest / c_max if c_max is not None else problem.noise if scale == "spread" else 0.0
-    kept = int(np.count_nonzero(values > max(least, _ROUNDING * largest)))
-    goal = left[:, :kept].T @ problem.right
-    data = Level(DATA, values[:kept, None] * right[:kept], goal, goal)
-    built = [_build(unknowns, name, kinds, system, data) for name, kinds in levels.items()]
-    cascade, names = [level for level, _ in built], [each for _, each in built]
-    start = np.zeros(len(right.T))
+    within = _tolerance(tolerance, scale)
+    allowed = problem.noise * within
+    start = np.zeros(len(problem.unknowns))
+    cascade, names = _cascade(unknowns, system, levels, _data(unknowns, c_max, allowed))
     found = solve_cascade(cascade, start)
     number = next(place for place, kinds in enumerate(levels.values()) if DATA in kinds)
+    left, _, _ = unknowns.factors
+    kept = sum(name == DATA for name in names[number])
     answer = unknowns.root @ answer_to_data(cascade, found, number, kept)
-    unexplained = max(0.0, float(problem.right @ problem.right - goal @ goal))
-    reports = []
-    for place, (name, kinds) in enumerate(levels.items()):
-        offset = unexplained if place == number else 0.0
-        before = [solve_cascade([*cascade[:above], cascade[place]], start).costs[-1] + offset for above in range(place)]
-        families = [(separator.kind, system.links) for separator in system.of(kinds).separators]
-        broken = _broken(found, place, cascade[place], names[place], families)
-        reports.append(LevelReport(name, kinds, found.costs[place] + offset, tuple(before), broken))
+    # What the data level does not follow to the end is off by what it is allowed.
+    noise = np.sqrt(problem.noise**2 + allowed**2)
     return HierarchicalSolution(
         unknowns.root @ found.unknowns,
         found,
         kept,
-        problem.noise**2 * (answer @ answer.T),
+        within,
+        noise**2 * (answer @ answer.T),
         answer @ (left[:, :kept].T @ problem.matrix),
-        unknowns.active(found, names),
-        tuple(reports),
+        tuple(name for name in unknowns.active(found, names) if name not in (DATA, REFERENCE)),
+        _reports(unknowns, system, levels, found, names),
     )
+
+
+def _tolerance(tolerance: float | None, scale: Scale) -> float:
+    if tolerance is None:
+        return USUAL_TOLERANCE if scale == "spread" else 0.0
+    number = isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool)
+    if not (number and np.isfinite(tolerance) and tolerance >= 0.0):
+        raise IdentifiabilityError(f"tolerance is {tolerance!r}; it must be a number of zero or more")
+    return float(tolerance)
+
+
+def _data(unknowns: Unknowns, c_max: float | None, allowed: float) -> Level:
+    """Gives the data as a level, one row for each singular direction that counts."""
+    left, values, right = unknowns.factors
+    largest = float(np.max(values, initial=0.0))
+    least = max(_ROUNDING * largest, largest / c_max if c_max is not None else 0.0)
+    if c_max is None and unknowns.scale == "spread":
+        least = max(least, unknowns.problem.noise)
+    kept = int(np.count_nonzero(values > least))
+    goal = left[:, :kept].T @ unknowns.problem.right
+    return Level(DATA, values[:kept, None] * right[:kept], goal - allowed, goal + allowed)
+
+
+def _cascade(
+    unknowns: Unknowns, system: ConstraintSystem, levels: dict[str, tuple[str, ...]], data: Level
+) -> tuple[list[Level], list[tuple[str, ...]]]:
+    built = [_build(unknowns, name, kinds, system, data) for name, kinds in levels.items()]
+    return [level for level, _ in built], [names for _, names in built]
+
+
+def _reports(
+    unknowns: Unknowns,
+    system: ConstraintSystem,
+    levels: dict[str, tuple[str, ...]],
+    found: CascadeSolution,
+    names: list[tuple[str, ...]],
+) -> tuple[LevelReport, ...]:
+    """Tells what became of each level, and what it would have cost under fewer of those above.
+
+    Data are priced by least squares in the directions in which they say more than the model does.
+    """
+    problem = unknowns.problem
+    priced = _data(unknowns, None, 0.0)
+    strong = np.linalg.norm(priced.matrix, axis=1) > (problem.noise if unknowns.scale == "spread" else 0.0)
+    priced = Level(DATA, priced.matrix[strong], priced.lower[strong], priced.upper[strong])
+    unexplained = max(0.0, float(problem.right @ problem.right - priced.lower @ priced.lower))
+    cascade, _ = _cascade(unknowns, system, levels, priced)
+    start = np.zeros(len(problem.unknowns))
+    reports = []
+    for place, (name, kinds) in enumerate(levels.items()):
+        offset = unexplained if DATA in kinds else 0.0
+        costs = [solve_cascade([*cascade[:above], cascade[place]], start).costs[-1] for above in range(place)]
+        cost = found.costs[place]
+        if DATA in kinds:
+            cost = solve_cascade(cascade[: place + 1], start).costs[-1]
+        families = [(separator.kind, system.links) for separator in system.of(kinds).separators]
+        broken = _broken(found, place, cascade[place], names[place], families)
+        reports.append(LevelReport(name, kinds, cost + offset, tuple(each + offset for each in costs), broken))
+    return tuple(reports)
 
 
 def _build(
@@ -198,12 +257,17 @@ def _broken(
     families: Sequence[tuple[str, Sequence[str]]],
 ) -> tuple[str, ...]:
     """Gives the names of a level's constraints that are broken, worst first; data and reference are no constraints."""
-    lengths = np.linalg.norm(level.matrix, axis=1)
-    worst = np.argsort(-found.violations[place] / np.maximum(lengths, 1e-300))
+    violations = found.violations[place]
+    # Data and reference come first, and may be other rows here than in the level that was solved.
+    lengths = np.ones(len(violations))
+    count = sum(name not in (DATA, REFERENCE) for name in names)
+    if count:
+        lengths[-count:] = np.linalg.norm(level.matrix[-count:], axis=1)
+    worst = np.argsort(-violations / np.maximum(lengths, 1e-300))
     rows = [
         names[row]
         for row in worst.tolist()
-        if found.violations[place][row] > _SHOWN * lengths[row] and names[row] not in (DATA, REFERENCE)
+        if violations[row] > _SHOWN * lengths[row] and names[row] not in (DATA, REFERENCE)
     ]
     shared = sorted(found.shared[place].items(), key=lambda item: -item[1])
     kinds = [(*families[number], link) for (number, link), value in shared if value > _SHOWN]

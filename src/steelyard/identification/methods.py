@@ -39,7 +39,7 @@ OPTIONS = {
     "bounded": ("c_max", "scale", "start", "lower", "upper", "tolerance", "iterations"),
     "base": ("start",),
     "quadratic": ("alpha", "scale", "start"),
-    "hierarchical": ("levels", "c_max", "scale", "start"),
+    "hierarchical": ("levels", "c_max", "scale", "tolerance", "start"),
 }
 """Options of each method."""
 
@@ -178,7 +178,12 @@ def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread
 
 
 def _hierarchical(
-    task: Task, *, levels: Sequence[Sequence[Any]] | None = None, c_max: float | None = None, scale: Scale = "spread"
+    task: Task,
+    *,
+    levels: Sequence[Sequence[Any]] | None = None,
+    c_max: float | None = None,
+    scale: Scale = "spread",
+    tolerance: float | None = None,
 ) -> Solution:
     kinds, written = read_levels(levels)
     usual: list[Constraint] = [*_PHYSICS, MassWithin(0.35)]
@@ -194,11 +199,11 @@ def _hierarchical(
     system = resolve_constraints(task.model, [constraint for constraint in used if constraint.kind in wanted])
     first = next(iter(kinds.values()))
     refuse_contradictions(system.of(first), task.problem.unknowns)
-    found = solve_hierarchical(task.problem, system, kinds, c_max=c_max, scale=scale)
+    found = solve_hierarchical(task.problem, system, kinds, c_max=c_max, scale=scale, tolerance=tolerance)
     remark = (
         f"The data were asked for {found.kept} combinations of parameters"
-        + (", those in which they say more than the model does" if c_max is None and scale == "spread" else "")
-        + "; the others are left to the levels below."
+        + (f", to within {found.within:g} times their noise" if found.within else "")
+        + "; what that leaves open is decided by the levels below."
     )
     remarks = (remark, *_about_levels(task.problem, found), *system.remarks)
     held = system.of(first) if DATA not in first else system.of(())

@@ -37,11 +37,22 @@ def answer_to_data(levels: Sequence[Level], solution: CascadeSolution, number: i
     for place, level in enumerate(levels):
         equations = level.lower == level.upper
         outside = solution.violations[place] > BROKEN * np.linalg.norm(level.matrix, axis=1)
-        tight = [binding.direction for binding in solution.bindings if binding.solved == place]
-        held = np.concatenate([np.reshape(tight, (-1, count)), level.matrix[~equations & outside]])
+        tight = [binding for binding in solution.bindings if binding.solved == place]
+        held = np.concatenate(
+            [np.reshape([binding.direction for binding in tight], (-1, count)), level.matrix[~equations & outside]]
+        )
+        followed = np.zeros((len(held), rows))
+        for row, binding in enumerate(tight):
+            if binding.level == number and 0 <= binding.row < rows:  # a bound that moves with the data
+                followed[row, binding.row] = np.sign(binding.direction @ levels[number].matrix[binding.row])
+        broken = np.flatnonzero(~equations & outside)
+        if place == number:
+            for row, data in enumerate(broken.tolist(), start=len(tight)):
+                followed[row, data] = 1.0 if data < rows else 0.0
         lengths = np.linalg.norm(held, axis=1)
-        held = held[lengths > 0.0] / lengths[lengths > 0.0][:, None]
-        answer, free = _step(held, np.zeros((len(held), rows)), answer, free, _TIED)
+        chosen = lengths > 0.0
+        scaled = held[chosen] / lengths[chosen][:, None], followed[chosen] / lengths[chosen][:, None]
+        answer, free = _step(*scaled, answer, free, _TIED)
         moved = np.zeros((len(level.matrix), rows))
         if place == number:
             moved[:rows] = np.eye(rows)
