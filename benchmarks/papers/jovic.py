@@ -91,6 +91,7 @@ class Played:
         training: Motions that teach.
         unseen: The motion that does not.
         events: How many things went wrong on the way.
+        robot: Name of its setup.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Played:
     training: tuple[Motion, ...]
     unseen: Motion
     events: int
+    robot: str
 
     @property
     def on_the_scale(self) -> float:
@@ -173,6 +175,7 @@ def play(
         tuple(motions[:-1]),
         motions[-1],
         sum(len(trial.events) for trial in trials),
+        name,
     )
 
 
@@ -182,9 +185,9 @@ def play(
 def distances(played: Played, parameters: FloatArray) -> dict[str, float]:
     """Gives how far parameters are from the truth: over all links, and in what they predict of the unseen motion.
 
-    Masses in kg, centres of mass in mm, inertias about the centre of mass in per cent, each the root mean square over
-    links; the modified links' masses alone; and forces (N) and moments (N m) beside those of the true parameters, free
-    of the sensors' errors.
+    Masses (kg, rms over links; of the modified links alone), centres of mass (mm, rms, weighed by mass), inertias about
+    the centre of mass (per cent, the median link); forces (N) and moments (N m) beside those of the true parameters,
+    free of the sensors' errors.
     """
     found, true = to_mass_com_inertia(parameters), to_mass_com_inertia(played.truth)
     rows = [played.model.link_index(link) for link in played.modified]
@@ -196,8 +199,8 @@ def distances(played: Played, parameters: FloatArray) -> dict[str, float]:
     return {
         "mass kg": _rms(found[0] - true[0]),
         "modified kg": _rms((found[0] - true[0])[rows]) if rows else float("nan"),
-        "com mm": 1e3 * _rms(np.linalg.norm(found[1] - true[1], axis=1)),
-        "inertia %": 100.0 * _rms(np.linalg.norm(found[2] - true[2], axis=(1, 2)) / size),
+        "com mm": 1e3 * float(np.sqrt(np.average(np.sum(np.square(found[1] - true[1]), axis=1), weights=true[0]))),
+        "inertia %": 100.0 * float(np.median(np.linalg.norm(found[2] - true[2], axis=(1, 2)) / size)),
         "force N": float(np.linalg.norm(wrench[:3])),
         "moment N m": float(np.linalg.norm(wrench[3:])),
     }
@@ -287,7 +290,7 @@ def show_distances(title: str, played: Played, estimates: Mapping[str, Estimate 
     found = {name: distances(played, parameters) for name, parameters in candidates.items()}
     columns = list(next(iter(found.values())))
     rows = [[name, *(f"{values[column]:.3g}" for column in columns)] for name, values in found.items()]
-    show(title, ["distance to the truth, rms", *columns], rows)
+    show(title, ["distance to the truth", *columns], rows)
     return found
 
 

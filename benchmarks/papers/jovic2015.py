@@ -103,7 +103,7 @@ def _sum(parts: list[Evidence]) -> Evidence:
 
 def show_links(title: str, played: Played, estimate: Estimate) -> list[dict[str, Any]]:
     """Prints Table III: centre of mass and inertia about the joint of trunk and leg links; identified, CAD, true."""
-    patterns = TRUNK_AND_LEGS[played.model.name if played.model.name in TRUNK_AND_LEGS else played.name]
+    patterns = TRUNK_AND_LEGS[played.robot]
     rows, stored = [], []
     candidates = {"identified": estimate.parameters, "CAD": played.model.parameters, "true": played.truth}
     for place, link in enumerate(played.model.links):
@@ -185,8 +185,8 @@ def one_robot(study: Study, played: Played, number: str) -> None:
             for name, estimate in found.items()
         },
     }  # fmt: skip
-    draw_forces(played, main.parameters, f"jovic2015_figure4_{played.model.name}")
-    draw_masses(played, main.parameters, f"jovic2015_figure5_{played.model.name}")
+    draw_forces(played, main.parameters, f"jovic2015_figure4_{played.robot}")
+    draw_masses(played, main.parameters, f"jovic2015_figure5_{played.robot}")
 
 
 def _alpha(estimate: Estimate) -> float | None:

@@ -311,10 +311,10 @@ def study() -> int:
     light = play("g1", SEEDS, spread=SPREAD, parts=G1, label="G1, 2.9 kg")
     heavy = play("g1", SEEDS, spread=SPREAD, parts=HEAVY_G1, label="G1, 5 kg")
     found = {played.name: one_robot(study, played, excluded=played is heavy) for played in (talos, light, heavy)}
-    for played, name in ((talos, "talos"), (light, "g1")):
+    for played in (talos, light):
         parameters = found[played.name][MAIN].estimate.parameters
-        draw_forces(played, parameters, f"jovic2016_figures5_6_{name}")
-        draw_masses(played, parameters, f"jovic2016_figure7_{name}", percent=True)
+        draw_forces(played, parameters, f"jovic2016_figures5_6_{played.robot}")
+        draw_masses(played, parameters, f"jovic2016_figure7_{played.robot}", percent=True)
     robots = {
         played.name: (played.model, _together(played), paper_constraints(played)) for played in (talos, light, heavy)
     }

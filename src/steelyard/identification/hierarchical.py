@@ -138,8 +138,8 @@ def solve_hierarchical(
         problem: The problem.
         system: The constraints of all levels; those of the first do not contradict each other.
         levels: Kinds in each level by its name, the highest first; see `read_levels`.
-        c_max: Greatest condition number of the directions that the data are asked for; None for the noise to decide, or,
-            without a scale, for all of them.
+        c_max: Greatest condition number of the directions that the data are asked for; None for the noise to decide,
+            or, without a scale, for all of them.
         scale: "spread", or "none" for SI units, as in the paper.
         tolerance: How many times their noise data may miss each direction; zero for least squares, as in the paper.
             None is two by spread, and zero without a scale.
