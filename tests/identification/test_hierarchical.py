@@ -23,7 +23,7 @@ from steelyard import (
     load_estimate,
     parse_constraints,
 )
-from steelyard.identification import choose_parameters, methods
+from steelyard.identification import choose_parameters
 from steelyard.identification.constraint_rows import resolve_constraints
 from steelyard.identification.hierarchical import LEVELS, read_levels, solve_hierarchical
 from steelyard.identification.problem import build_problem
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 USUAL = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin(), MassWithin(0.35))
 PHYSICS = [["least_mass", "total_mass", "com", "inertia", "matter", "frozen"], ["mirror", "mass_within"]]
 # Least squares, as in the paper.
-PLAIN: dict[str, Any] = {"tolerance": 0.0} if "tolerance" in methods.OPTIONS["hierarchical"] else {}
+PLAIN: dict[str, Any] = {"tolerance": 0.0}
 # Few enough that a plain cascade of conic programs is solved in a second.
 SOME = ("*knee*", "*hip_pitch*", "*hip_yaw*", "torso_link")
 FINITE = "inertia={least=0.1, directions=0}"
