@@ -46,6 +46,8 @@ class Level:
         lower: Shape (m,), minus infinity where open.
         upper: Shape (m,), infinity where open; equal to `lower` for an equation.
         separators: Families of rows, all of them lower bounds, that are generated.
+        drag: Equations, matrix and right side, that count with the cost when the level is solved, though they are none
+            of its own: a little less broken is not worth any distance.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Level:
     lower: FloatArray
     upper: FloatArray
     separators: tuple[Cuts, ...] = ()
+    drag: tuple[FloatArray, FloatArray] | None = None
 
     def outside(self, place: FloatArray) -> FloatArray:
         """Gives by how much each row is broken at a point, shape (m,)."""
@@ -165,7 +168,11 @@ class _Cascade:
         families = [*self.families, *(Family(number, place, cuts) for place, cuts in enumerate(level.separators))]
         rows = self.rows + level.inequalities(number)
         bounded = len(rows) > len(self.rows) or len(families) > len(self.families)
-        if not bounded or not self._satisfy(number, matrix, right, rows, families):
+        if not bounded or level.drag is not None or not self._satisfy(number, matrix, right, rows, families):
+            if level.drag is not None:
+                matrix, right = (
+                    np.concatenate([own, dragged]) for own, dragged in zip((matrix, right), level.drag, strict=True)
+                )
             search = Search(number, matrix, right, self.place, self.free, rows, families, self.relaxed, soft=bounded)
             found = search.run()
             if found is None:
@@ -211,7 +218,10 @@ class _Cascade:
             place, free = place + step, _unseen(matrix, free)
         nothing = np.zeros((0, len(place)))
         search = Search(number, nothing, np.zeros(0), place, free, rows, families, self.relaxed, anchored=False)
-        found = search.run()
+        try:
+            found = search.run()
+        except SolverError:  # too near a contradiction to tell: what follows can do without satisfying all
+            found = None
         if found is None:
             return False
         self._decide(number, found, free, families)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from steelyard.identification.truncated import Scale
     from steelyard.model.parameters import FloatArray
 
+_MARGIN = 3e-8
+"""Part of its length by which a generated row asks for more than it must."""
+
 
 @dataclass(eq=False)
 class Unknowns:
@@ -107,7 +110,9 @@ class Unknowns:
             chosen = lengths > 0.0
             units = lengths[chosen] if self.scale == "spread" else np.ones(int(chosen.sum()))
             matrix = matrix[chosen] / units[:, None]
-            lower = (rows.lower - rows.matrix @ self.problem.unknowns.start)[chosen] / units
+            # A little more than asked, so that a few cuts are enough, and none is broken by rounding.
+            margin = _MARGIN * (1.0 if self.scale == "spread" else lengths[chosen])
+            lower = (rows.lower - rows.matrix @ self.problem.unknowns.start)[chosen] / units + margin
             links = np.argmax(rows.matrix[chosen] != 0.0, axis=1) // PARAMETER_COUNT
             names = np.array(rows.names, dtype=object)[chosen]
             self.names |= {row.tobytes(): str(name) for row, name in zip(matrix, names, strict=True)}

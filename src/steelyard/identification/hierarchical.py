@@ -13,6 +13,7 @@ from steelyard.identification.constrained import Unknowns
 from steelyard.identification.estimate import LevelReport
 from steelyard.identification.sensitivity import answer_to_data
 from steelyard.identification.truncated import check_condition
+from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import CONSTRAINT_CLASSES
 from steelyard.model.names import did_you_mean, in_words
 
@@ -40,6 +41,10 @@ _ROUNDING = 1e-7
 """Share of the strongest direction's effect below which data say nothing that counts."""
 
 _SHOWN = 1e-7
+_DRAG = 0.01
+"""What a usual deviation of the model costs beside a standard error of the data beyond their tolerance: ten usual
+deviations are as bad as one standard error."""
+
 USUAL_TOLERANCE = 2.0
 """Standard errors to within which data are to be explained, by spread."""
 
@@ -84,7 +89,9 @@ def read_levels(
     if given is None:
         return dict(LEVELS), ()
     words = (*CONSTRAINT_CLASSES, DATA, REFERENCE)
-    if isinstance(given, str) or not all(isinstance(level, list | tuple) and len(level) for level in given):
+    if not isinstance(given, list | tuple) or not all(
+        isinstance(level, list | tuple) and len(level) for level in given
+    ):
         raise IdentifiabilityError(
             f"levels is {given!r}; write a list of lists, the highest first, such as "
             '[["least_mass", "inertia"], ["data"], ["reference"]]'
@@ -93,7 +100,7 @@ def read_levels(
     constraints: list[Constraint] = []
     for number, level in enumerate(given, start=1):
         kinds: list[str] = []
-        for entry in level:
+        for entry in _entries(level):
             if isinstance(entry, str) and entry in words:
                 kinds.append(entry)
             elif not isinstance(entry, str) and isinstance(entry, tuple(CONSTRAINT_CLASSES.values())):
@@ -117,6 +124,15 @@ def read_levels(
     return levels, tuple(constraints)
 
 
+def _entries(level: Sequence[str | Constraint]) -> list[str | Constraint]:
+    """Gives the entries of a level, texts of constraints read."""
+    entries: list[str | Constraint] = []
+    for entry in level:
+        written = isinstance(entry, str) and "=" in entry
+        entries += parse_constraints([entry], "levels") if written else [entry]  # type: ignore[list-item]
+    return entries
+
+
 def solve_hierarchical(
     problem: Problem,
     system: ConstraintSystem,
@@ -132,7 +148,8 @@ def solve_hierarchical(
     what is hardly excited, to whatever the constraints allow. Here they are by default asked only for the directions in
     which they say more than the reference does (singular values above the noise, each unknown measured by how far a
     model is usually off), and to be explained there to within two standard errors, ``|σ_i v_iᵀ y − u_iᵀ b| ≤ 2 noise``.
-    What that leaves open is for the levels below.
+    A standard error beyond that weighs as much as ten usual deviations of the model: without such a limit, a little
+    that data and constraints cannot agree on sends whatever is hardly seen anywhere.
 
     Args:
         problem: The problem.
@@ -153,11 +170,12 @@ def solve_hierarchical(
     within = _tolerance(tolerance, scale)
     allowed = problem.noise * within
     start = np.zeros(len(problem.unknowns))
-    cascade, names = _cascade(unknowns, system, levels, _data(unknowns, c_max, allowed))
+    data = _data(unknowns, c_max, allowed)
+    cascade, names = _cascade(unknowns, system, levels, data)
     found = solve_cascade(cascade, start)
     number = next(place for place, kinds in enumerate(levels.values()) if DATA in kinds)
     left, _, _ = unknowns.factors
-    kept = sum(name == DATA for name in names[number])
+    kept = len(data.matrix)
     answer = unknowns.root @ answer_to_data(cascade, found, number, kept)
     # What the data level does not follow to the end is off by what it is allowed.
     noise = np.sqrt(problem.noise**2 + allowed**2)
@@ -191,7 +209,14 @@ def _data(unknowns: Unknowns, c_max: float | None, allowed: float) -> Level:
         least = max(least, unknowns.problem.noise)
     kept = int(np.count_nonzero(values > least))
     goal = left[:, :kept].T @ unknowns.problem.right
-    return Level(DATA, values[:kept, None] * right[:kept], goal - allowed, goal + allowed)
+    level = Level(DATA, values[:kept, None] * right[:kept], goal - allowed, goal + allowed)
+    if allowed == 0.0:
+        return level
+    # How far the model is, and what the other directions of the data say of that.
+    weight, noise, count = np.sqrt(_DRAG), unknowns.problem.noise, len(right.T)
+    rows = np.concatenate([noise * np.eye(count), values[kept:, None] * right[kept:]])
+    others = np.concatenate([np.zeros(count), left[:, kept:].T @ unknowns.problem.right])
+    return replace(level, drag=(weight * rows, weight * others))
 
 
 def _cascade(
@@ -210,25 +235,33 @@ def _reports(
 ) -> tuple[LevelReport, ...]:
     """Tells what became of each level, and what it would have cost under fewer of those above.
 
-    Data are priced by least squares in the directions in which they say more than the model does.
+    Data are priced by least squares in the directions in which they say more than the model does; by spread, distances
+    count a little with it, as they do in the level itself.
     """
     problem = unknowns.problem
     priced = _data(unknowns, None, 0.0)
-    strong = np.linalg.norm(priced.matrix, axis=1) > (problem.noise if unknowns.scale == "spread" else 0.0)
-    priced = Level(DATA, priced.matrix[strong], priced.lower[strong], priced.upper[strong])
+    count, width = priced.matrix.shape
     unexplained = max(0.0, float(problem.right @ problem.right - priced.lower @ priced.lower))
+    if unknowns.scale == "spread":
+        far = np.sqrt(_DRAG) * problem.noise * np.eye(width)
+        goal = np.concatenate([priced.lower, np.zeros(width)])
+        priced = Level(DATA, np.concatenate([priced.matrix, far]), goal, goal)
     cascade, _ = _cascade(unknowns, system, levels, priced)
-    start = np.zeros(len(problem.unknowns))
+    start = np.zeros(width)
+
+    def price(numbers: list[int]) -> float:
+        answer = solve_cascade([cascade[each] for each in numbers], start)
+        if DATA not in list(levels.values())[numbers[-1]]:
+            return answer.costs[-1]
+        return float(np.sum(np.square(answer.violations[-1][:count]))) + unexplained
+
     reports = []
     for place, (name, kinds) in enumerate(levels.items()):
-        offset = unexplained if DATA in kinds else 0.0
-        costs = [solve_cascade([*cascade[:above], cascade[place]], start).costs[-1] for above in range(place)]
-        cost = found.costs[place]
-        if DATA in kinds:
-            cost = solve_cascade(cascade[: place + 1], start).costs[-1]
+        costs = tuple(price([*range(above), place]) for above in range(place))
+        cost = price(list(range(place + 1))) if DATA in kinds else found.costs[place]
         families = [(separator.kind, system.links) for separator in system.of(kinds).separators]
         broken = _broken(found, place, cascade[place], names[place], families)
-        reports.append(LevelReport(name, kinds, cost + offset, tuple(each + offset for each in costs), broken))
+        reports.append(LevelReport(name, kinds, cost, costs, broken))
     return tuple(reports)
 
 
@@ -244,6 +277,7 @@ def _build(
                 matrix=np.concatenate([addition.matrix, level.matrix]),
                 lower=np.concatenate([addition.lower, level.lower]),
                 upper=np.concatenate([addition.upper, level.upper]),
+                drag=addition.drag or level.drag,
             )
             names = (word,) * len(addition.matrix) + names
     return level, names

@@ -48,8 +48,8 @@ _NO_ROOM = 1e-13
 _SOLVED = 1
 _MOST_EXCHANGES = 5000
 _REMEDY = (
-    "no solver came to an end; constraints that nearly contradict each other do this, and directions that are hardly "
-    "excited: loosen a constraint, or lower c_max"
+    "no solver came to an end; constraints that nearly contradict each other do this, and data that pull at what they "
+    "hardly see: loosen a constraint, or ask less of the data (a greater alpha, a smaller c_max)"
 )
 
 

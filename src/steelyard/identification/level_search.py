@@ -226,7 +226,7 @@ class Search:
                 problem, first, offered = self._prepare(slots, place), 0, offered[:0]
         raise SolverError(
             f"after {_MOST_ROUNDS} rounds the parameters still move: the data pull harder at what they hardly see than "
-            "constraints can hold; record longer, lower c_max, or raise alpha"
+            "constraints can hold; record longer, or ask less of the data (a greater alpha, a smaller c_max)"
         )
 
     def _broken(self, place: FloatArray, shared: dict[FamilyKey, float], least: float) -> Inequalities:

@@ -35,20 +35,20 @@ def answer_to_data(levels: Sequence[Level], solution: CascadeSolution, number: i
     count = len(solution.unknowns)
     free, answer = np.eye(count), np.zeros((count, rows))
     for place, level in enumerate(levels):
-        equations = level.lower == level.upper
         outside = solution.violations[place] > BROKEN * np.linalg.norm(level.matrix, axis=1)
-        tight = [binding for binding in solution.bindings if binding.solved == place]
-        held = np.concatenate(
-            [np.reshape([binding.direction for binding in tight], (-1, count)), level.matrix[~equations & outside]]
-        )
+        traded = (level.lower == level.upper) | outside
+        # What binds stays tight; what is broken is traded off against the equations of its level.
+        tight = [
+            binding
+            for binding in solution.bindings
+            if binding.solved == place
+            and not (binding.level == place and (solution.shared[place] if binding.row < 0 else traded[binding.row]))
+        ]
+        held = np.reshape([binding.direction for binding in tight], (-1, count))
         followed = np.zeros((len(held), rows))
         for row, binding in enumerate(tight):
             if binding.level == number and 0 <= binding.row < rows:  # a bound that moves with the data
                 followed[row, binding.row] = np.sign(binding.direction @ levels[number].matrix[binding.row])
-        broken = np.flatnonzero(~equations & outside)
-        if place == number:
-            for row, data in enumerate(broken.tolist(), start=len(tight)):
-                followed[row, data] = 1.0 if data < rows else 0.0
         lengths = np.linalg.norm(held, axis=1)
         chosen = lengths > 0.0
         scaled = held[chosen] / lengths[chosen][:, None], followed[chosen] / lengths[chosen][:, None]
@@ -56,7 +56,11 @@ def answer_to_data(levels: Sequence[Level], solution: CascadeSolution, number: i
         moved = np.zeros((len(level.matrix), rows))
         if place == number:
             moved[:rows] = np.eye(rows)
-        answer, free = _step(level.matrix[equations], moved[equations], answer, free, _SEEN)
+        matrix, goal = level.matrix[traded], moved[traded]
+        if level.drag is not None:
+            matrix = np.concatenate([matrix, level.drag[0]])
+            goal = np.concatenate([goal, np.zeros((len(level.drag[0]), rows))])
+        answer, free = _step(matrix, goal, answer, free, _SEEN)
     return answer
 
 
