@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.exceptions import IdentifiabilityError
+from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraint_system import ConstraintSystem, Rows, Separator, join_rows
 from steelyard.identification.contradictions import refuse_contradictions
 from steelyard.identification.directions import half_directions
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
 
 _WORTH_SAYING = 1e-5
 """Distance (m) from which a centre of mass outside its volume is remarked on: what model files round away."""
@@ -42,6 +43,8 @@ __all__ = ["ConstraintSystem", "Rows", "Separator", "join_rows", "refuse_contrad
 
 _DIAGONAL = tuple(PARAMETER_SYMBOLS.index(symbol) for symbol in ("Ixx", "Iyy", "Izz"))
 _BEYOND = 1.5
+"""How many times the reference's own trace of inertia is always allowed: a model whose shapes are too small, or drawn
+elsewhere, must not make its own parameters impossible, nor leave them no room."""
 
 
 def resolve_constraints(model: Model, constraints: Sequence[Constraint]) -> ConstraintSystem:
@@ -70,6 +73,7 @@ class _Resolution:
         self.size = PARAMETER_COUNT * len(model.links)
         self.reference = model.parameters
         self.remarks: list[str] = []
+        self.unread: dict[str, str] = {}
         self.parts: list[Rows] = []
         self.separators: list[Separator] = []
         self.robot: dict[str, Constraint] = {}
@@ -94,13 +98,14 @@ class _Resolution:
         self._frozen()
         self._mirror()
         self._masses()
+        self._unreadable()
         return ConstraintSystem(
             join_rows(self.parts, self.size), tuple(self.separators), tuple(self.remarks), self.links
         )
 
-    def _remark(self, links: Sequence[str], words: str) -> None:
+    def _remark(self, links: Sequence[str], words: str, *, every: bool = False) -> None:
         if links:
-            self.remarks.append(words.format(in_words(links)))
+            self.remarks.append(words.format(in_words(links, limit=len(links)) if every else in_words(links)))
 
     def _match(self, constraint: Constraint) -> list[int]:
         matched: set[str] = set()
@@ -152,28 +157,28 @@ class _Resolution:
 
     def _centres(self) -> None:
         hulls: list[tuple[int, Volume]] = []
-        shapeless, flat, outside = [], [], []
-        for place, constraint in self._chosen(ComInside.kind):
-            if constraint.where is None:
-                continue
-            link = self.links[place]
-            volume = find_volume(self.model, link, constraint)
-            if volume is None:
-                shapeless.append(link)
-                continue
+        flat, outside, widened = [], [], []
+        for place, constraint, volume in self._volumes():
+            link, centre = self.links[place], self._centre(place)
             if constraint.where == "hull" and volume.facets is None:
                 flat.append(link)
-            distance = self._outside(place, volume)
+            distance = 0.0 if centre is None else volume.outside(centre)
+            gives_way = volume.guessed and not self._is_frozen(place)
             if distance > _WORTH_SAYING:
-                outside.append(f"{link} (by {1000.0 * distance:.1f} mm)")
+                (widened if gives_way else outside).append(f"{link} (by {1000.0 * distance:.1f} mm)")
             if self._is_frozen(place):
                 continue
-            if volume.facets is None:
-                self.parts.append(box_rows(self.links, place, volume.box))
-            else:
+            if volume.facets is not None:
                 hulls.append((place, volume))
-        self._remark(shapeless, "No shapes say where the centre of mass of {} may be, so that it is free.")
+            else:
+                holding = volume.with_point(centre) if gives_way and centre is not None else volume
+                self.parts.append(box_rows(self.links, place, holding.box))
         self._remark(flat, "The shapes of {} are flat and have no hull; the box around them is used.")
+        self._remark(
+            widened,
+            "The reference has the centre of mass outside the shapes of its link, and the box around them was widened "
+            "to hold it: {}.",
+        )
         self._remark(outside, "The reference has the centre of mass outside the volume that must hold it: {}.")
         if hulls:
             places = np.array([place for place, _ in hulls], dtype=np.int64)
@@ -181,9 +186,33 @@ class _Resolution:
             scales = np.maximum(self.reference[places, 0], 1e-6) * sizes
             self.separators.append(HullSeparator(self.links, places, tuple(volume for _, volume in hulls), scales))
 
-    def _outside(self, place: int, volume: Volume) -> float:
+    def _volumes(self) -> list[tuple[int, ComInside, Volume]]:
+        """Gives the volume of each link that has one; remarks on those that have none."""
+        found, shapeless, asked = [], [], []
+        for place, constraint in self._chosen(ComInside.kind):
+            if constraint.where is None:
+                continue
+            link = self.links[place]
+            try:
+                volume = find_volume(self.model, link, constraint)
+            except ModelError as error:
+                if constraint.where != "auto":
+                    raise
+                self.unread[link] = str(error)
+                continue
+            if volume is not None:
+                found.append((place, constraint, volume))
+                continue
+            shapeless.append(link)
+            if constraint.where != "auto" and _is_named(link, constraint):
+                asked.append((link, constraint.where))
+        _refuse_shapeless(asked)
+        self._remark(shapeless, "No shapes say where the centre of mass of {} may be, so that it is free.", every=True)
+        return found
+
+    def _centre(self, place: int) -> FloatArray | None:
         mass = self.reference[place, 0]
-        return volume.outside(self.reference[place, 1:4] / mass) if mass > 0.0 else 0.0
+        return np.asarray(self.reference[place, 1:4] / mass) if mass > 0.0 else None
 
     def _inertias(self) -> None:
         chosen = [
@@ -212,20 +241,44 @@ class _Resolution:
             self.separators.append(InertiaSeparator(self.links, places, least, scales, directions))
 
     def _matter(self) -> None:
+        shapeless, widened = [], []
         for place, constraint in self._chosen(MatterWithin.kind):
             if constraint.margin is None or self._is_frozen(place):
                 continue
-            reach = find_reach(self.model, self.links[place])
+            link = self.links[place]
+            try:
+                reach = find_reach(self.model, link)
+            except ModelError as error:
+                self.unread[link] = str(error)
+                continue
             if reach is None:
+                shapeless.append(link)
                 continue
             mass, moments = self.reference[place, 0], self.reference[place, list(_DIAGONAL)].sum()
             square = (reach + constraint.margin) ** 2
-            if mass > 0.0:
-                square = max(square, _BEYOND * moments / (2.0 * mass))
+            if mass > 0.0 and _BEYOND * moments > 2.0 * mass * square:
+                square = _BEYOND * moments / (2.0 * mass)
+                widened.append(f"{link} (to {np.sqrt(square):.3g} m)")
             start = PARAMETER_COUNT * place
             entries = {start: 2.0 * square, **{start + number: -1.0 for number in _DIAGONAL}}
-            name = f"{self.links[place]}: matter within {np.sqrt(square):.3g} m of its joint"
+            name = f"{link}: matter within {np.sqrt(square):.3g} m of its joint"
             self._add(MatterWithin.kind, name, entries, 0.0, np.inf)
+        self._remark(shapeless, "No shapes say how far the matter of {} reaches, so that it is free.", every=True)
+        self._remark(
+            widened,
+            "The reference has matter near the end of its link's shapes or beyond, and may have half as much inertia "
+            "again: {}.",
+        )
+
+    def _unreadable(self) -> None:
+        if self.unread:
+            words = next(iter(self.unread.values()))
+            others = len(set(self.unread.values())) - 1
+            more = f" (and {others} more such)" if others else ""
+            self.remarks.append(
+                f"The shapes of {in_words(list(self.unread))} cannot be read, so that where their matter is stays "
+                f"free: {words}{more}."
+            )
 
     def _frozen(self) -> None:
         for place, _ in self._chosen(Frozen.kind):
@@ -271,3 +324,20 @@ class _Resolution:
             low, high = (1.0 - constraint.share) * mass, (1.0 + constraint.share) * mass
             self._add(MassWithin.kind, name, {PARAMETER_COUNT * place: 1.0}, low, high)
         self._remark(weightless, "The reference has no mass that the mass of {} could be near, so that it is free.")
+
+
+def _is_named(link: str, constraint: ComInside) -> bool:
+    """Tells whether a pattern that says more than "all links" names a link."""
+    return any(pattern.strip("*") and match_pattern(pattern, [link]) for pattern in link_patterns(constraint))
+
+
+def _refuse_shapeless(asked: Sequence[tuple[str, Any]]) -> None:
+    if not asked:
+        return
+    links, first = [link for link, _ in asked], asked[0][0]
+    raise IdentifiabilityError(
+        f"com: {in_words(links, limit=len(links))} {'have' if len(links) > 1 else 'has'} no shapes of which to take "
+        f"the {asked[0][1]}; write com.{first}=off or com.{first}=auto, or give a [volume] box and write "
+        f"com.{first}=volume",
+        names=links,
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.exceptions import IdentifiabilityError
+from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.cascade import Level, solve_cascade
 from steelyard.identification.constrained import Unknowns
 from steelyard.identification.estimate import LevelReport
@@ -41,9 +41,9 @@ _ROUNDING = 1e-7
 """Share of the strongest direction's effect below which data say nothing that counts."""
 
 _SHOWN = 1e-7
-_DRAG = 0.01
+_DRAGS = (0.01, 10.0, 1e4)
 """What a usual deviation of the model costs beside a standard error of the data beyond their tolerance: ten usual
-deviations are as bad as one standard error."""
+deviations are as bad as one standard error. The others are tried where no minimum is found with it."""
 
 USUAL_TOLERANCE = 2.0
 """Standard errors to within which data are to be explained, by spread."""
@@ -168,11 +168,30 @@ def solve_hierarchical(
     check_condition(c_max)
     unknowns = Unknowns(problem, scale)
     within = _tolerance(tolerance, scale)
+    # Where data and constraints disagree by thousands of standard errors, a weight made for one is none.
+    weights = _DRAGS if within > 0.0 else _DRAGS[:1]
+    for weight in weights:
+        try:
+            return _solve(unknowns, system, levels, c_max, within, weight)
+        except SolverError:
+            if weight == weights[-1]:
+                raise
+    raise AssertionError  # the loop returns or raises
+
+
+def _solve(
+    unknowns: Unknowns,
+    system: ConstraintSystem,
+    levels: dict[str, tuple[str, ...]],
+    c_max: float | None,
+    within: float,
+    weight: float,
+) -> HierarchicalSolution:
+    problem = unknowns.problem
     allowed = problem.noise * within
-    start = np.zeros(len(problem.unknowns))
-    data = _data(unknowns, c_max, allowed)
+    data = _data(unknowns, c_max, allowed, weight)
     cascade, names = _cascade(unknowns, system, levels, data)
-    found = solve_cascade(cascade, start)
+    found = solve_cascade(cascade, np.zeros(len(problem.unknowns)))
     number = next(place for place, kinds in enumerate(levels.values()) if DATA in kinds)
     left, _, _ = unknowns.factors
     kept = len(data.matrix)
@@ -187,7 +206,7 @@ def solve_hierarchical(
         noise**2 * (answer @ answer.T),
         answer @ (left[:, :kept].T @ problem.matrix),
         tuple(name for name in unknowns.active(found, names) if name not in (DATA, REFERENCE)),
-        _reports(unknowns, system, levels, found, names),
+        _reports(unknowns, system, levels, found, names, weight),
     )
 
 
@@ -200,7 +219,7 @@ def _tolerance(tolerance: float | None, scale: Scale) -> float:
     return float(tolerance)
 
 
-def _data(unknowns: Unknowns, c_max: float | None, allowed: float) -> Level:
+def _data(unknowns: Unknowns, c_max: float | None, allowed: float, weight: float) -> Level:
     """Gives the data as a level, one row for each singular direction that counts."""
     left, values, right = unknowns.factors
     largest = float(np.max(values, initial=0.0))
@@ -213,7 +232,7 @@ def _data(unknowns: Unknowns, c_max: float | None, allowed: float) -> Level:
     if allowed == 0.0:
         return level
     # How far the model is, and what the other directions of the data say of that.
-    weight, noise, count = np.sqrt(_DRAG), unknowns.problem.noise, len(right.T)
+    weight, noise, count = np.sqrt(weight), unknowns.problem.noise, len(right.T)
     rows = np.concatenate([noise * np.eye(count), values[kept:, None] * right[kept:]])
     others = np.concatenate([np.zeros(count), left[:, kept:].T @ unknowns.problem.right])
     return replace(level, drag=(weight * rows, weight * others))
@@ -232,6 +251,7 @@ def _reports(
     levels: dict[str, tuple[str, ...]],
     found: CascadeSolution,
     names: list[tuple[str, ...]],
+    weight: float,
 ) -> tuple[LevelReport, ...]:
     """Tells what became of each level, and what it would have cost under fewer of those above.
 
@@ -239,11 +259,11 @@ def _reports(
     count a little with it, as they do in the level itself.
     """
     problem = unknowns.problem
-    priced = _data(unknowns, None, 0.0)
+    priced = _data(unknowns, None, 0.0, weight)
     count, width = priced.matrix.shape
     unexplained = max(0.0, float(problem.right @ problem.right - priced.lower @ priced.lower))
     if unknowns.scale == "spread":
-        far = np.sqrt(_DRAG) * problem.noise * np.eye(width)
+        far = np.sqrt(weight) * problem.noise * np.eye(width)
         goal = np.concatenate([priced.lower, np.zeros(width)])
         priced = Level(DATA, np.concatenate([priced.matrix, far]), goal, goal)
     cascade, _ = _cascade(unknowns, system, levels, priced)

@@ -35,7 +35,7 @@ step, and to what."""
 _SETTLED = 1e-9
 """Part of the slope that holding may be answerable for at a minimum."""
 
-_FLOOR = 1e-8
+_FLOOR = 1e-7
 """Part of the greatest slope, and of the greatest cost, beside which what is left counts as nothing."""
 
 _TIGHT, _CLOSE = 1e-11, 1e-9
@@ -65,7 +65,7 @@ class Nearest:
         violation: The most by which a row, scaled to length one, is broken.
         complementarity: The greatest ``λ_i (G x − h)_i``, rows scaled to length one, beside the cost.
         settled: Whether it is the minimum, and not a step on the way there.
-        size: The greater of the slope and the push of what binds, or a hundred-millionth of the greatest slope; a push
+        size: The greater of the slope and the push of what binds, or a ten-millionth of the greatest slope; a push
             that is less counts as none.
     """
 
@@ -181,11 +181,11 @@ class LeastDistance:
         return Nearest(
             place,
             multipliers,
-            float(np.linalg.norm(slope - push)) / size,
+            float(np.linalg.norm(slope - push) / size),
             max(0.0, float(np.max(-margins, initial=0.0))),
             slack / max(float(left @ left), self._least),
             pull <= _SETTLED * size or not len(self._matrix),
-            size,
+            float(size),
         )
 
 

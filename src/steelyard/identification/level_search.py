@@ -40,7 +40,7 @@ _AS_EXACT = 10.0
 _FOR_GOOD = 1e-7
 """Violation of a family's row that nothing can change, beside its length, which is more than rounding."""
 
-_MOST_ROUNDS, _PATIENCE = 200, 10
+_MOST_ROUNDS, _PATIENCE = 120, 10
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -16,8 +16,11 @@ from steelyard.model.geometry import link_points
 from steelyard.model.names import match_pattern
 
 if TYPE_CHECKING:
+    import pinocchio as pin
+
     from steelyard.model import Model
     from steelyard.model.constraints import ComInside
+    from steelyard.model.description import Geometry
     from steelyard.model.parameters import FloatArray
 
 _HULLS: OrderedDict[str, FloatArray | None] = OrderedDict()
@@ -34,11 +37,13 @@ class Volume:
         facets: Of a hull, rows ``[n, d]`` with ``n · c ≤ d`` for unit normals ``n`` that point outwards, margin
             included, shape (n, 4); None where the box is all.
         inside: A point inside, shape (3,).
+        guessed: Whether nobody asked for just this one: it is the box around shapes, for want of a better.
     """
 
     box: FloatArray
     facets: FloatArray | None
     inside: FloatArray
+    guessed: bool = False
 
     def outside(self, point: FloatArray) -> float:
         """Gives how far a point is outside: the greatest distance to a face beyond which it lies, m; 0 inside."""
@@ -47,14 +52,18 @@ class Volume:
             beyond.append(np.max(self.facets[:, :3] @ point - self.facets[:, 3]))
         return float(max(0.0, *beyond))
 
+    def with_point(self, point: FloatArray) -> Volume:
+        """Gives the box that holds a point as well, for a volume that is a box."""
+        box = np.stack([np.minimum(self.box[0], point), np.maximum(self.box[1], point)])
+        return replace(self, box=box, inside=box.mean(axis=0))
+
 
 def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None:
-    """Gives the volume of a link's centre of mass; None for "auto" where nothing says it.
+    """Gives the volume of a link's centre of mass; None where the shapes should say it and there are none.
 
     Raises:
-        IdentifiabilityError: The box is asked for and there is none, it excludes the link's shapes, or the shapes are
-            asked for and there are none.
-        ModelError: A mesh that is asked for is missing or cannot be read.
+        IdentifiabilityError: The box is asked for and there is none, or it excludes the link's shapes.
+        ModelError: The shapes should say it, and a mesh is missing or cannot be read.
     """
     where = constraint.where
     box: FloatArray | None = None
@@ -67,28 +76,20 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None
             raise IdentifiabilityError(
                 f'com: the setup has no [volume] box for {link}; add one, or write "bounds" or "hull"', names=[link]
             )
-    optional = box is not None or where == "auto"
     try:
         points = _points(model, link)
     except ModelError:
-        if not optional:
-            raise
         if box is None:
-            return None
+            raise
         points = np.zeros((0, 3))
     if box is not None:
         _refuse_elsewhere(link, box, points, explicit=not isinstance(where, str))
         return _box_volume(box, constraint.margin)
     if not len(points):
-        if not optional:
-            raise IdentifiabilityError(
-                f"com: {link} has no shapes of which to take the {where}; give it a [volume] box, or leave it out",
-                names=[link],
-            )
         return None
     bounds = np.stack([points.min(axis=0), points.max(axis=0)])
     if where != "hull":
-        return _box_volume(bounds, constraint.margin)
+        return replace(_box_volume(bounds, constraint.margin), guessed=where == "auto")
     facets = _hull_facets(points)
     if facets is None:
         return _box_volume(bounds, constraint.margin)
@@ -98,12 +99,39 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None
 
 
 def find_reach(model: Model, link: str) -> float | None:
-    """Gives how far a link's shapes reach from its joint's origin, m; None where it has none that can be read."""
-    try:
-        points = _points(model, link)
-    except ModelError:
+    """Gives how far a link's shapes reach from its joint's origin, m; None where it has none.
+
+    Round shapes count in full, an ellipsoid by the sphere around it.
+
+    Raises:
+        ModelError: A mesh is missing or cannot be read.
+    """
+    points = _points(model, link)
+    if not len(points):
         return None
-    return float(np.sqrt(np.max(np.sum(np.square(points), axis=1)))) if len(points) else None
+    reach = float(np.sqrt(np.max(np.sum(np.square(points), axis=1))))
+    for member in model.bodies[model.link_bodies[model.link_index(link)]].members:
+        for geometry in member.part.geometries:
+            reach = max(reach, _round_reach(geometry, member.placement * geometry.placement))
+    return reach
+
+
+def _round_reach(geometry: Geometry, placement: pin.SE3) -> float:
+    """Gives how far a round shape reaches from the origin, m; 0 for one with corners."""
+    if geometry.shape in ("mesh", "box"):
+        return 0.0
+    if geometry.shape in ("sphere", "ellipsoid"):
+        return float(np.linalg.norm(placement.translation) + np.max(geometry.size))
+    radius, length = geometry.size
+    axis = placement.rotation[:, 2]
+    reaches = []
+    for end in (placement.translation - 0.5 * length * axis, placement.translation + 0.5 * length * axis):
+        if geometry.shape == "capsule":
+            reaches.append(np.linalg.norm(end) + radius)
+        else:
+            along = end @ axis
+            reaches.append(np.hypot(along, np.linalg.norm(end - along * axis) + radius))
+    return float(max(reaches))
 
 
 def _points(model: Model, link: str) -> FloatArray:

@@ -81,8 +81,9 @@ class ComInside:
     Attributes:
         where: "bounds": the box around the link's own shapes, along the axes of its joint frame (the paper's SABB);
             "hull": their convex hull; "volume": the setup's ``[volume]`` box; "auto": that box where the setup has one
-            for the link, else "bounds", and nothing for a link without shapes; or a box of its own in the joint frame,
-            least and greatest corner, shape (2, 3), m. None for no bound.
+            for the link, else "bounds", widened to hold the reference's own centre of mass where it lies outside; or a
+            box of its own in the joint frame, least and greatest corner, shape (2, 3), m. None for no bound. A link
+            without shapes is free under "auto" and where only ``*`` names it.
         links: Pattern or patterns of links.
         margin: How far outside it may still be, m.
     """
@@ -146,7 +147,8 @@ class MatterWithin:
     """No matter of a link is farther from its joint than its shapes are: ``tr I ≤ 2 m reach²``.
 
     The other constraints leave inertias without an upper bound, and what the data do not see of them could grow as far
-    as it likes. A link whose reference is beyond the bound may stay there, and half as far again.
+    as it likes. One and a half times the reference's own ``tr I / m`` is always allowed, also where that is beyond the
+    bound: shapes are sometimes smaller than their link, or drawn elsewhere.
 
     Attributes:
         margin: How far outside its shapes there may still be matter, m; None for no bound.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.model.consistency import project_to_interior
 from steelyard.model.parameters import PARAMETER_COUNT, change_frame, to_pseudo_inertia
 
 if TYPE_CHECKING:
@@ -22,11 +23,12 @@ of how far its mass lies from there."""
 def model_spread(model: Model) -> FloatArray:
     """Gives how a model may be off: ``φ = φ_model + spread z`` with z of unit normal numbers, shape (10 n, 10 n).
 
-    Each link may have another mass, which scales all of it, another centre of mass, and other inertias.
+    Each link may have another mass, which scales all of it, another centre of mass, and other inertias. Links that no
+    body could have count as the nearest that one could: an inertia of zero says nothing of how far it is off.
     """
     size = PARAMETER_COUNT
     spread = np.zeros((len(model.links) * size, len(model.links) * size))
-    for link, parameters in enumerate(model.parameters):
+    for link, parameters in enumerate(project_to_interior(model.parameters)):
         block = spread[size * link : size * (link + 1), size * link : size * (link + 1)]
         block[:, 0] = MASS_SPREAD * parameters
         mass = max(float(parameters[0]), 1e-9)
