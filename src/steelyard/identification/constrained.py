@@ -25,6 +25,12 @@ _MARGIN = 3e-8
 """Part of its length by which a generated row asks for more than it must."""
 
 
+def check_scale(scale: Scale) -> None:
+    """Refuses a scale that is none."""
+    if scale not in ("spread", "none"):
+        raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
+
+
 @dataclass(eq=False)
 class Unknowns:
     """The unknowns ``y`` in which a problem under constraints is solved: ``φ = start + transform y``.
@@ -40,8 +46,7 @@ class Unknowns:
     names: dict[bytes, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.scale not in ("spread", "none"):
-            raise IdentifiabilityError(f"scale is {self.scale!r}; write 'spread' or 'none'")
+        check_scale(self.scale)
 
     @cached_property
     def root(self) -> FloatArray:

@@ -10,14 +10,16 @@ import numpy as np
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverError
 from steelyard.identification.base_parameters import find_base_parameters
 from steelyard.identification.estimate import Estimate, Fit
-from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED, Solution, Task
+from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED, Solution, Task, check_constraints
 from steelyard.identification.notes import write_notes
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
 from steelyard.model.constraint_tables import parse_constraints
+from steelyard.model.constraints import CONSTRAINT_CLASSES
 from steelyard.model.names import did_you_mean
 from steelyard.regression import Evidence
 from steelyard.regression.blas import one_blas_thread
+from steelyard.regression.decomposition import singular_vectors
 
 if TYPE_CHECKING:
     from steelyard.identification.parameter_sets import ParameterSet
@@ -129,13 +131,14 @@ def _wanted(model: Model, method: str, constraints: Sequence[Constraint | str]) 
     """Gives the setup's constraints and the caller's."""
     if isinstance(constraints, str) or not isinstance(constraints, Sequence):
         constraints = [constraints]
-    if constraints and method in UNCONSTRAINED:
-        raise IdentifiabilityError(
-            f"the method {method!r} takes no constraints; leave them out, or use method='quadratic'"
-        )
     given: list[Constraint] = []
     for constraint in constraints:
         given += parse_constraints([constraint], "constraints") if isinstance(constraint, str) else [constraint]
+    wrong = [each for each in given if not isinstance(each, tuple(CONSTRAINT_CLASSES.values()))]
+    if wrong:
+        raise IdentifiabilityError(f"{wrong[0]!r} is no constraint; write e.g. TotalMass(63.2), or 'total_mass=63.2'")
+    if given and method in UNCONSTRAINED:
+        check_constraints(model, method, given)
     return (*model.setup.constraints, *given)
 
 
@@ -171,10 +174,18 @@ def _check(model: Model, evidence: Evidence, method: str, options: dict[str, Any
 def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray, FloatArray]:
     """Gives the covariance of all parameters' errors, and the share by which each is smaller than the reference's.
 
-    What the data did not decide is off by as much as a model usually is: ``(1 − response) spread``. From zero, it is
-    also off by what the reference has there.
+    What neither the data nor an equation decided is off by as much as a model usually is: ``(1 − response) spread``.
+    From zero, it is also off by what the reference has there.
     """
-    lost = unknowns.spread - solution.response @ unknowns.spread
+    spread = unknowns.spread
+    if solution.known is not None and len(solution.known[0]):
+        rows, half = solution.known
+        left, sizes, right = singular_vectors(rows @ spread)
+        seen = sizes > 1e-9 * np.max(sizes, initial=0.0)
+        fixed = spread @ right[seen].T
+        # What is known exactly is not off at all; what is known nearly, by as much as it may be.
+        spread = np.concatenate([spread - fixed @ right[seen], fixed / sizes[seen] @ left[:, seen].T * half], axis=1)
+    lost = spread - solution.response @ spread
     away = (unknowns.reference - unknowns.start)[unknowns.chosen]
     if np.any(away):
         lost = np.concatenate([lost, (away - solution.response @ away)[:, None]], axis=1)

@@ -10,13 +10,23 @@ from scipy.stats import chi2
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.bounded import solve_bounded
+from steelyard.identification.constrained import check_scale
 from steelyard.identification.constraint_rows import refuse_contradictions, resolve_constraints
 from steelyard.identification.estimate import Certificate
-from steelyard.identification.hierarchical import DATA, read_levels, solve_hierarchical
+from steelyard.identification.hierarchical import DATA, LEVELS, REFERENCE, read_levels, solve_hierarchical
+from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.quadratic import check_alpha, cross_validate, solve_quadratic
 from steelyard.identification.truncated import solve_truncated
 from steelyard.model.constraint_tables import constraint_table
-from steelyard.model.constraints import ComInside, LeastMass, MassWithin, MatterWithin, MirrorWithin, PositiveInertia
+from steelyard.model.constraints import (
+    ComInside,
+    Frozen,
+    LeastMass,
+    MassWithin,
+    MatterWithin,
+    MirrorWithin,
+    PositiveInertia,
+)
 from steelyard.model.names import in_words
 
 if TYPE_CHECKING:
@@ -52,6 +62,9 @@ _PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
 _SIMPLE = ("least_mass", "mass_within", "frozen")
 """Constraints that are bounds on single parameters."""
 
+_NARROW = 0.1
+"""Half width of a band, beside how far a model is usually off, up to which it counts as known."""
+
 _STATIONARY, _HELD = 1e-6, 1e-8
 """What a certificate must show: the share of the gradient that is left, and the violation of a constraint (SI)."""
 
@@ -73,6 +86,7 @@ class Solution:
         options: Options as they were used, where the method chose them.
         certificate: What shows that it is the minimum.
         levels: Of a hierarchy, what became of each level.
+        known: Rows on ``z`` that constraints fix, and by how much each may still vary; None where none do.
     """
 
     unknowns: FloatArray
@@ -84,6 +98,7 @@ class Solution:
     options: dict[str, Any] | None = None
     certificate: Certificate | None = None
     levels: tuple[LevelReport, ...] = ()
+    known: tuple[FloatArray, FloatArray] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +159,8 @@ def _base(task: Task) -> Solution:
 
 
 def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread") -> Solution:
-    used = (*_PHYSICS, *task.constraints)
+    check_scale(scale)
+    used = _merge(task.model, "quadratic", task.constraints)
     system = resolve_constraints(task.model, used)
     refuse_contradictions(system, task.problem.unknowns)
     remarks = list(system.remarks)
@@ -185,11 +201,9 @@ def _hierarchical(
     scale: Scale = "spread",
     tolerance: float | None = None,
 ) -> Solution:
+    check_scale(scale)
     kinds, written = read_levels(levels)
-    usual: list[Constraint] = [*_PHYSICS, MassWithin(0.35)]
-    if task.model.setup.mirror is not None:
-        usual.append(MirrorWithin())
-    used = (*usual, *task.constraints, *written)
+    used = (*_merge(task.model, "hierarchical", task.constraints), *written)
     wanted = {kind for level in kinds.values() for kind in level}
     homeless = [constraint.kind for constraint in task.constraints if constraint.kind not in wanted]
     if homeless:
@@ -205,8 +219,9 @@ def _hierarchical(
         + (f", to within {found.within:g} times their noise" if found.within else "")
         + "; what that leaves open is decided by the levels below."
     )
-    remarks = (remark, *_about_levels(task.problem, found), *system.remarks)
-    held = system.of(first) if DATA not in first else system.of(())
+    remarks = (remark, *_about_levels(task.problem, system, found), *system.remarks)
+    # A first level that data or reference share is a compromise, and nothing in it is held.
+    held = system.of(() if DATA in first or REFERENCE in first else first)
     options: dict[str, Any] = {"constraints": constraint_table(used)}
     if levels is not None:
         options["levels"] = [list(level) for level in kinds.values()]
@@ -225,6 +240,63 @@ def _hierarchical(
             levels=found.levels,
         ),
     )
+
+
+def check_constraints(
+    model: Model,
+    method: str,
+    constraints: Sequence[Constraint],
+    *,
+    parameters: str | Sequence[str] | None = None,
+    mirror: bool = False,
+) -> None:
+    """Refuses constraints that a method does not take, that name nothing, or that contradict each other.
+
+    All of that can be told without data.
+
+    Args:
+        model: The reference.
+        method: The method.
+        constraints: The caller's; the setup's and the method's usual ones count too.
+        parameters: Which are looked for, as `identify` takes it.
+        mirror: Whether mirror pairs are tied.
+
+    Raises:
+        IdentifiabilityError: They are refused; the message says why.
+    """
+    if method in UNCONSTRAINED:
+        if constraints:
+            raise IdentifiabilityError(
+                f"the method {method!r} takes no constraints; leave them out, or use the method 'quadratic'"
+            )
+        return
+    unknowns = choose_parameters(model, parameters, mirror=mirror)
+    if method == "bounded":
+        _refuse_others([constraint for constraint in constraints if constraint.kind not in _SIMPLE])
+    system = resolve_constraints(model, _merge(model, method, (*model.setup.constraints, *constraints)))
+    first = LEVELS["physics"] if method == "hierarchical" else system.kinds
+    refuse_contradictions(system.of(first), unknowns)
+
+
+def _merge(model: Model, method: str, constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
+    """Gives a method's usual constraints and those after them; of the setup's, those that the method takes."""
+    if method == "bounded":
+        return tuple(constraint for constraint in constraints if constraint.kind in _SIMPLE)
+    usual: list[Constraint] = list(_PHYSICS)
+    if method == "hierarchical":
+        usual.append(MassWithin(0.35))
+        if model.setup.mirror is not None:
+            usual.append(MirrorWithin())
+    return (*usual, *constraints)
+
+
+def _refuse_others(others: Sequence[Constraint]) -> None:
+    if others:
+        raise IdentifiabilityError(
+            f"the method 'bounded' takes bounds on single parameters ({in_words(list(_SIMPLE))}), not "
+            f"{others[0].kind!r}; use the method 'quadratic'",
+            names=[constraint.kind for constraint in others],
+        )
 
 
 SOLVERS: dict[str, Callable[..., Solution]] = {
@@ -249,14 +321,9 @@ def _limits(task: Task) -> tuple[dict[str, float], dict[str, float]]:
     upper: dict[str, float] = {}
     if not task.constraints:
         return lower, upper
-    others = [constraint.kind for constraint in task.constraints if constraint.kind not in _SIMPLE]
-    if others:
-        raise IdentifiabilityError(
-            f"the method 'bounded' takes bounds on single parameters ({in_words(list(_SIMPLE))}), not {others[0]!r}; "
-            "use method='quadratic'",
-            names=others,
-        )
-    system = resolve_constraints(task.model, task.constraints)
+    asked = task.constraints[len(task.model.setup.constraints) :]
+    _refuse_others([constraint for constraint in asked if constraint.kind not in _SIMPLE])
+    system = resolve_constraints(task.model, _merge(task.model, "bounded", task.constraints))
     refuse_contradictions(system, task.problem.unknowns)
     looked_for = set(task.problem.unknowns.names)
     rows = system.rows
@@ -270,9 +337,13 @@ def _limits(task: Task) -> tuple[dict[str, float], dict[str, float]]:
 
 def _certified(task: Task, cascade: CascadeSolution, held: ConstraintSystem, solution: Solution) -> Solution:
     """Gives the solution with what certifies it; one that does not hold is not called solved."""
-    worst, name = held.worst(task.problem.unknowns.expand(solution.unknowns))
+    found = task.problem.unknowns.expand(solution.unknowns)
+    worst, name = held.worst(found)
     certificate = Certificate(cascade.stationarity, worst, cascade.complementarity, cascade.rounds, cascade.generated)
-    solution = replace(solution, certificate=certificate)
+    fixed, known = _known(task, held, found)
+    solution = replace(
+        solution, certificate=certificate, known=known, active=tuple(dict.fromkeys([*solution.active, *fixed]))
+    )
     if worst <= _HELD and cascade.stationarity <= _STATIONARY:
         return solution
     doubt = (
@@ -280,6 +351,24 @@ def _certified(task: Task, cascade: CascadeSolution, held: ConstraintSystem, sol
     )
     remark = f"The solver stopped before its answer was exact: {doubt}; loosen a constraint, or raise alpha."
     return replace(solution, status="stopped", remarks=(remark, *solution.remarks))
+
+
+def _known(task: Task, held: ConstraintSystem, found: FloatArray) -> tuple[list[str], tuple[FloatArray, FloatArray]]:
+    """Gives the names of equations that hold, and rows on ``z`` that are known, with half of what they may vary by.
+
+    A band that is narrow beside how far a model is usually off is known too.
+    """
+    unknowns, rows = task.problem.unknowns, held.rows
+    matrix = rows.matrix @ unknowns.transform
+    usual = np.linalg.norm(matrix @ unknowns.spread, axis=1)
+    half = 0.5 * (rows.upper - rows.lower)
+    chosen = (usual > 0.0) & (half <= _NARROW * usual) & (rows.violation(found) <= _HELD)
+    names = [
+        f"{name.rpartition('.')[0]} frozen" if kind == Frozen.kind else name
+        for name, kind, low, high in zip(rows.names, rows.kinds, rows.lower, rows.upper, strict=True)
+        if low == high
+    ]
+    return list(dict.fromkeys(names)), (matrix[chosen], half[chosen])
 
 
 def _about_alpha(alpha: float, left: dict[float, float], motions: int) -> str:
@@ -295,24 +384,33 @@ def _about_alpha(alpha: float, left: dict[float, float], motions: int) -> str:
     return words
 
 
-def _about_levels(problem: Problem, found: HierarchicalSolution) -> list[str]:
+def _about_levels(problem: Problem, system: ConstraintSystem, found: HierarchicalSolution) -> list[str]:
     """Says which levels could not be held, and which cost the data more than noise explains."""
     remarks = [
         f"The level '{report.name}' could not be held beside those above it: {in_words(list(report.broken), limit=6)}."
         for report in found.levels
         if report.broken
     ]
+    kinds = dict(zip(system.rows.names, system.rows.kinds, strict=True))
     for place, report in enumerate(found.levels):
         if DATA not in report.contents:
             continue
         costs = [*report.before, report.cost]
         for above in range(place):
             gained = (costs[above + 1] - costs[above]) / max(problem.noise, 1e-300) ** 2
-            binding = max(len(found.active), 1)
-            if gained > chi2.isf(_CHANCE, binding):
-                remarks.append(
-                    f"The level '{found.levels[above].name}' disagrees with the data: it raises their cost from "
-                    f"{costs[above]:.4g} to {costs[above + 1]:.4g}, more than noise explains. "
-                    f"{in_words(list(found.active[:4]))} bind hardest; loosen what you are not sure of."
-                )
+            # No more directions of the data than these can be spoiled.
+            if gained <= chi2.isf(_CHANCE, max(found.kept, 1)):
+                continue
+            level = found.levels[above]
+            rows = system.of(level.contents).rows
+            equations = [
+                name for name, low, high in zip(rows.names, rows.lower, rows.upper, strict=True) if low == high
+            ]
+            names = [*equations, *(name for name in found.active if kinds.get(name, "inertia") in level.contents)]
+            culprits = f" {in_words(names[:4])} bind." if names else ""
+            remarks.append(
+                f"The level '{level.name}' disagrees with the data: it raises their cost from {costs[above]:.4g} to "
+                f"{costs[above + 1]:.4g}, more than noise explains.{culprits} Loosen what you are not sure of, or look "
+                'for what sensors are off by (nuisance "wrench_offset").'
+            )
     return remarks
