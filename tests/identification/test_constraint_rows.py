@@ -17,6 +17,7 @@ from steelyard import (
     Frozen,
     LeastMass,
     MassWithin,
+    MatterWithin,
     MirrorWithin,
     PositiveInertia,
     TotalMass,
@@ -389,13 +390,21 @@ PLATE = '<collision><geometry><mesh filename="plate.obj"/></geometry></collision
 def test_links_without_shapes_are_free_and_said_to_be(tmp_path) -> None:
     (tmp_path / "bare.urdf").write_text(BARE.format(""))
     (tmp_path / "lost.urdf").write_text(BARE.format(PLATE))
-    for name in ("bare", "lost"):
-        model = load_model(tmp_path / f"{name}.urdf")
-        system = resolve_constraints(model, [ComInside()])
+    bare, lost = (load_model(tmp_path / f"{name}.urdf") for name in ("bare", "lost"))
+    for where in ("auto", "bounds", "hull"):
+        system = resolve_constraints(bare, [ComInside(where), MatterWithin()])
         assert len(system.rows) == 0
-        assert system.remarks == ("No shapes say where the centre of mass of a may be, so that it is free.",)
-    with pytest.raises(IdentifiabilityError, match="a has no shapes of which to take the hull"):
-        resolve_constraints(load_model(tmp_path / "bare.urdf"), [ComInside("hull")])
+        assert system.remarks == (
+            "No shapes say where the centre of mass of a may be, so that it is free.",
+            "No shapes say how far the matter of a reaches, so that it is free.",
+        )
+    system = resolve_constraints(lost, [ComInside(), MatterWithin()])
+    assert len(system.rows) == 0
+    (remark,) = system.remarks
+    assert "shapes of a cannot be read" in remark
+    assert "lost.urdf: the mesh plate.obj is not found; check the path" in remark
+    with pytest.raises(IdentifiabilityError, match=r"a has no shapes of which to take the hull; write com\.a=off"):
+        resolve_constraints(bare, [ComInside("hull", "a*")])
     with pytest.raises(ModelError, match="is not found"):
         resolve_constraints(load_model(tmp_path / "lost.urdf"), [ComInside("hull")])
     (tmp_path / "plate.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 1 1 0\nf 1 2 3\nf 2 4 3\n")
@@ -404,12 +413,110 @@ def test_links_without_shapes_are_free_and_said_to_be(tmp_path) -> None:
     assert system.remarks == ("The shapes of a are flat and have no hull; the box around them is used.",)
 
 
+def test_shapes_that_are_asked_for_by_name_must_be_there() -> None:
+    """ICub has seven links that nothing draws: they are free, unless somebody asks for their shapes."""
+    model = loaded("icub")
+    system = resolve_constraints(model, [ComInside("bounds")])
+    (remark,) = [remark for remark in system.remarks if remark.startswith("No shapes")]
+    undrawn = [link for link in model.links if not len(link_points(model, link))]
+    assert len(undrawn) == 7
+    assert all(link in remark for link in undrawn)
+    assert len(system.rows) == 6 * (len(model.links) - 7)
+    with pytest.raises(IdentifiabilityError, match=r"write com\.l_ankle_2=off or com\.l_ankle_2=auto, or") as caught:
+        resolve_constraints(model, [ComInside("hull", ("*", "*_ankle_*"))])
+    assert caught.value.names == ("l_ankle_2", "r_ankle_2")
+    assert "l_ankle_2 and r_ankle_2 have no shapes" in str(caught.value)
+    for remedy in ("com.l_ankle_2=off", "com.l_ankle_2=auto"):
+        assert len(resolved("icub", "com=hull", remedy).separators) == 1
+
+
+@pytest.mark.parametrize(("name", "count"), [("talos", 2), ("icub", 7), ("romeo", 2)])
+def test_a_box_that_nobody_chose_holds_the_reference(name: str, count: int) -> None:
+    """A mesh that is drawn elsewhere must not move a link that is right; what somebody chose stays as it is."""
+    model = loaded(name)
+    guessed, chosen = (resolved(name, f"com={where}") for where in ("auto", "bounds"))
+    assert guessed.worst(model.parameters)[0] < 1e-12
+    outside = chosen.rows.violation(model.parameters) > 1e-5 * chosen.rows.matrix.max()
+    assert len({chosen.rows.names[row].split()[0] for row in np.flatnonzero(outside)}) == count
+    for strict, loose, name_of in zip(chosen.rows.matrix, guessed.rows.matrix, guessed.rows.names, strict=True):
+        link = model.link_index(name_of.split()[0])
+        # Wider, and wider only as far as the centre of mass of the reference.
+        sign = 1.0 if ">=" in name_of else -1.0
+        axis = "xyz".index(name_of.split()[2])
+        centre = model.parameters[link, 1 + axis] / model.parameters[link, 0]
+        own, wide = -sign * strict[10 * link], -sign * loose[10 * link]
+        assert wide == pytest.approx(min(own, centre) if sign > 0 else max(own, centre), abs=1e-15)
+
+
 def test_a_reference_outside_its_own_shapes_is_remarked_on() -> None:
+    ankles = "leg_left_5_link (by 12.9 mm) and leg_right_5_link (by 12.9 mm)."
     (remark,) = resolved("talos", "com=auto").remarks
     assert remark == (
-        "The reference has the centre of mass outside the volume that must hold it: leg_left_5_link (by 12.9 mm) and "
-        "leg_right_5_link (by 12.9 mm)."
+        "The reference has the centre of mass outside the shapes of its link, and the box around them was widened to "
+        f"hold it: {ankles}"
     )
+    (remark,) = resolved("talos", "com=bounds").remarks
+    assert remark == f"The reference has the centre of mass outside the volume that must hold it: {ankles}"
+
+
+# --- matter -----------------------------------------------------------------------------------------------------------
+
+ROUND = """<robot name="round"><link name="a"><inertial><mass value="1"/>
+<inertia ixx="0.001" ixy="0" ixz="0" iyy="0.001" iyz="0" izz="0.001"/></inertial>
+<collision><origin xyz="0.1 -0.2 0.3" rpy="0.4 0.9 -0.7"/><geometry>{}</geometry></collision></link></robot>"""
+SHAPES = {
+    "box": ('<box size="0.1 0.2 0.3"/>', np.array([0.05, 0.1, 0.15])),
+    "sphere": ('<sphere radius="0.2"/>', np.array([0.2, 0.2, 0.2])),
+    "cylinder": ('<cylinder radius="0.2" length="0.3"/>', np.array([0.2, 0.2, 0.15])),
+    "capsule": ('<capsule radius="0.2" length="0.3"/>', np.array([0.2, 0.2, 0.35])),
+}
+
+
+def surface(shape: str, count: int) -> FloatArray:
+    """Gives points of a shape of `SHAPES` that are farthest out, in its own frame."""
+    half = SHAPES[shape][1]
+    directions = np.random.default_rng(0).normal(size=(count, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    if shape == "box":
+        return np.sign(directions) * half
+    if shape == "cylinder":
+        flat = directions[:, :2] / np.linalg.norm(directions[:, :2], axis=1)[:, None]
+        return np.column_stack([half[0] * flat, np.sign(directions[:, 2]) * half[2]])
+    if shape == "capsule":
+        return half[0] * directions + np.sign(directions[:, 2:]) * np.array([0.0, 0.0, half[2] - half[0]])
+    return half * directions
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_farthest_matter_of_a_shape_is_just_within_its_reach(shape: str, tmp_path) -> None:
+    (tmp_path / "round.urdf").write_text(ROUND.format(SHAPES[shape][0]))
+    model = load_model(tmp_path / "round.urdf")
+    (row,) = resolve_constraints(model, [MatterWithin(0.0)]).rows.matrix
+    placement = model.bodies[0].members[0].part.geometries[0].placement
+    points = surface(shape, 20_000) @ placement.rotation.T + placement.translation
+    room = at(points, 1.0) @ row
+    assert np.min(room) >= -1e-12
+    assert np.min(room) < 1e-3
+
+
+@pytest.mark.parametrize("name", ["g1", "talos", "icub", "romeo"])
+def test_matter_inside_the_shapes_is_within_their_reach(name: str) -> None:
+    model = loaded(name)
+    rows = resolved(name, "matter=0").rows
+    drawn = [link for link in model.links if len(link_points(model, link))]
+    assert [text.partition(":")[0] for text in rows.names] == drawn
+    for seed in range(2):
+        assert np.max(rows.violation(filled_parameters(model, seed))) < 1e-12
+    # Half as much again as the reference has is allowed wherever its shapes are.
+    more = model.parameters.copy()
+    more[:, [4, 6, 9]] *= 1.5
+    assert np.max(resolved(name, "matter=0.1").rows.violation(more)) < 1e-12
+
+
+def test_a_reference_with_matter_beyond_its_shapes_is_remarked_on() -> None:
+    (remark,) = [remark for remark in resolved("romeo", "matter=0.1").remarks if "half as much" in remark]
+    assert "base_link (to 0.397 m)" in remark
+    assert not resolved("g1", "matter=0.1").remarks
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------
@@ -467,7 +574,7 @@ def test_a_frozen_link_is_as_the_reference_has_it() -> None:
     others = [name for name, kind in zip(system.rows.names, system.rows.kinds, strict=True) if kind == "com"]
     assert not any(name.startswith("leg_left_") for name in others)
     assert not any(name.startswith("leg_left_") for each in system.separators for name in each.names)
-    assert "leg_left_5_link" in system.remarks[0]
+    assert any("leg_left_5_link" in remark and "widened" not in remark for remark in system.remarks)
 
 
 def test_unknown_links_and_other_things_are_refused() -> None:

@@ -157,7 +157,9 @@ class _Resolution:
 
     def _centres(self) -> None:
         hulls: list[tuple[int, Volume]] = []
-        flat, outside, widened = [], [], []
+        flat: list[str] = []
+        outside: list[str] = []
+        widened: list[str] = []
         for place, constraint, volume in self._volumes():
             link, centre = self.links[place], self._centre(place)
             if constraint.where == "hull" and volume.facets is None:
