@@ -206,7 +206,7 @@ def _solve(
         noise**2 * (answer @ answer.T),
         answer @ (left[:, :kept].T @ problem.matrix),
         tuple(name for name in unknowns.active(found, names) if name not in (DATA, REFERENCE)),
-        _reports(unknowns, system, levels, found, names, weight),
+        _reports(unknowns, system, levels, found, names, data if within == 0.0 else None, weight),
     )
 
 
@@ -232,10 +232,15 @@ def _data(unknowns: Unknowns, c_max: float | None, allowed: float, weight: float
     if allowed == 0.0:
         return level
     # How far the model is, and what the other directions of the data say of that.
-    weight, noise, count = np.sqrt(weight), unknowns.problem.noise, len(right.T)
+    weight, noise, count = np.sqrt(weight), _audible(unknowns), len(right.T)
     rows = np.concatenate([noise * np.eye(count), values[kept:, None] * right[kept:]])
     others = np.concatenate([np.zeros(count), left[:, kept:].T @ unknowns.problem.right])
     return replace(level, drag=(weight * rows, weight * others))
+
+
+def _audible(unknowns: Unknowns) -> float:
+    """Gives the noise, or what counts as rounding where there is next to none."""
+    return max(unknowns.problem.noise, _ROUNDING * float(np.max(unknowns.factors[1], initial=0.0)))
 
 
 def _cascade(
@@ -251,19 +256,20 @@ def _reports(
     levels: dict[str, tuple[str, ...]],
     found: CascadeSolution,
     names: list[tuple[str, ...]],
+    squares: Level | None,
     weight: float,
 ) -> tuple[LevelReport, ...]:
     """Tells what became of each level, and what it would have cost under fewer of those above.
 
-    Data are priced by least squares in the directions in which they say more than the model does; by spread, distances
-    count a little with it, as they do in the level itself.
+    Data are priced by least squares: as they are, where they are `squares`; with a tolerance, in the directions in
+    which they say more than the model does, and distances count a little with it, as they do in the level itself.
     """
     problem = unknowns.problem
-    priced = _data(unknowns, None, 0.0, weight)
+    priced = squares or _data(unknowns, None, 0.0, weight)
     count, width = priced.matrix.shape
     unexplained = max(0.0, float(problem.right @ problem.right - priced.lower @ priced.lower))
-    if unknowns.scale == "spread":
-        far = np.sqrt(weight) * problem.noise * np.eye(width)
+    if squares is None:
+        far = np.sqrt(weight) * _audible(unknowns) * np.eye(width)
         goal = np.concatenate([priced.lower, np.zeros(width)])
         priced = Level(DATA, np.concatenate([priced.matrix, far]), goal, goal)
     cascade, _ = _cascade(unknowns, system, levels, priced)
