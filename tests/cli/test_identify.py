@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import sys
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 
 import steelyard as sy
 from steelyard.cli import main
+from steelyard.cli.output_folder import write_together
+from steelyard.cli.reading import Reader, show_progress
 from steelyard.identification.methods import OPTIONS
 from tests.laboratory.trials import robot, short_trial
 
@@ -217,6 +220,33 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         ),
         ([*CONSTRAINED, "total_mass=heavy"], 2, "--constraint total_mass=heavy: "),
         ([*CONSTRAINED, "frozen=head*"], 1, "'head*'"),
+        ([*CONSTRAINED, "total_mass=10", "--constraint", "mass_within=0.1"], 1, "total mass = 10 contradicts pelvis.m"),
+        # Against what the method itself, and the parameters that are not looked for, say.
+        (
+            [*CONSTRAINED, "least_mass=0.3", "--parameters", "torso_link.m"],
+            1,
+            "contradicts left_ankle_pitch_link.m not looked",
+        ),
+        ([*CONSTRAINED, "com.torso_link=[[1, 0, 0], [2, 1, 1]]"], 1, "excludes torso_link itself"),
+        (
+            ["g1", "empty.npz", "--method", "bounded", "--constraint", "com=hull"],
+            1,
+            "the method 'bounded' takes bounds on single parameters (least_mass, mass_within and frozen), not 'com'",
+        ),
+        (
+            [
+                "g1",
+                "empty.npz",
+                "--method",
+                "hierarchical",
+                "--constraint",
+                "least_mass=5",
+                "--constraint",
+                "total_mass=9",
+            ],
+            1,
+            "total mass = 9 contradicts",
+        ),
         (
             ["g1", "empty.npz", "--constraint", "total_mass=33"],
             2,
@@ -275,6 +305,68 @@ def test_nothing_is_left_where_the_disk_is_full(run, files, monkeypatch):
     assert not Path("new").exists()
 
 
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_what_cannot_be_put_in_place_leaves_everything_as_it_was(tmp_path, monkeypatch, at, error):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "a").write_text("old a")
+    (folder / "c").symlink_to("a")
+    rename = Path.replace
+    left = [at]
+
+    def fails(path: Path, target: Path) -> Path:
+        if Path(target).name in "abc" and "old" not in path.name:
+            left[0] -= 1
+            if left[0] < 0:
+                left[0] = 99
+                raise error
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", fails)
+    writers = {name: partial(_write_new, name=name) for name in "abc"}
+    wanted = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else sy.exceptions.SteelyardError
+    with pytest.raises(wanted, match="^$" if wanted is KeyboardInterrupt else r"nothing was written .*No space left"):
+        write_together(folder, writers)
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "c"]
+    assert (folder / "a").read_text() == "old a"
+    assert (folder / "c").is_symlink()
+    monkeypatch.undo()
+    write_together(folder, writers)
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "b", "c"]
+    assert [(folder / name).read_text() for name in "abc"] == ["new a", "new b", "new c"]
+    assert not (folder / "c").is_symlink()
+
+
+def _write_new(path: Path, *, name: str) -> None:
+    path.write_text(f"new {name}")
+
+
+def test_what_cannot_be_put_back_either_is_said_where_it_is(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("old a")
+    rename = Path.replace
+
+    def fails(path: Path, target: Path) -> Path:
+        if Path(target).name == "a":
+            raise OSError(errno.EROFS, "Read-only file system")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(sy.exceptions.SteelyardError, match="what was there before is now in") as caught:
+        write_together(tmp_path, {"a": partial(_write_new, name="a")})
+    (kept,) = tmp_path.iterdir()
+    assert str(kept) in str(caught.value)
+    assert kept.read_text() == "old a"
+
+
+def test_an_error_keeps_its_kind_and_its_evidence_when_a_recording_is_named():
+    reader = Reader(robot("g1"), None, show_progress(quiet=True))
+    reader._path = Path("dance.npz")
+    with pytest.raises(sy.exceptions.MotionError, match=r"^dance\.npz: it is bad$") as caught, reader.naming():
+        raise sy.exceptions.MotionError("it is bad", channel="q.knee", sample=3)
+    assert (caught.value.channel, caught.value.sample) == ("q.knee", 3)
+
+
 def test_an_interrupt_leaves_nothing_half_written(run, files, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -309,3 +401,5 @@ def test_help_has_an_example_and_names_every_method(run):
     assert "Example:" in printed
     for method in OPTIONS:
         assert method in printed
+    (pattern,) = re.findall(r"'frozen=([^']+)'", " ".join(printed.replace("│", " ").split()))
+    assert sy.model.names.match_pattern(pattern, robot("g1").links)

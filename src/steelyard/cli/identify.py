@@ -18,8 +18,7 @@ from steelyard.cli.reading import Reader, print_wrapped, show_progress
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import Estimate, choose_parameters
 from steelyard.identification import identify as identify_parameters
-from steelyard.identification.constraint_rows import resolve_constraints
-from steelyard.identification.methods import OPTIONS, UNCONSTRAINED
+from steelyard.identification.methods import OPTIONS, UNCONSTRAINED, check_constraints
 from steelyard.model import Model, load_model
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import Constraint
@@ -54,7 +53,9 @@ def identify(
     ] = _METHOD,
     constraint: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="What must hold, such as total_mass=33.2 or frozen=head*; may be repeated."),
+        typer.Option(
+            metavar="TEXT", help="What must hold, such as total_mass=33.2 or 'frozen=waist_*'; may be repeated."
+        ),
     ] = None,
     mirror: Annotated[bool, typer.Option("--mirror", help="Left and right are exact images of each other.")] = False,
     parameters: Annotated[
@@ -106,9 +107,9 @@ def identify(
     _check_names(nuisance or [], PRIORS, "--nuisance")
     constraints = _parse(constraint or [], method)
     model = load_model(setup)
-    resolve_constraints(model, constraints)
     wanted = parameters[0] if parameters and len(parameters) == 1 else parameters
     choose_parameters(model, wanted, mirror=mirror)
+    check_constraints(model, method, constraints, parameters=wanted, mirror=mirror)
     for path in (*recordings, *(unseen or [])):
         find_format(path)
     if output is not None:

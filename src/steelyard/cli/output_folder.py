@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from steelyard.exceptions import SteelyardError
+from steelyard.model.names import in_words
 
 
 def check_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> None:
@@ -53,29 +54,64 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
     """
     mark = f".{secrets.token_hex(4)}."
     made: list[Path] = []
+    replaced: dict[Path, Path] = {}
+    stuck: list[Path] = []
     done = False
     try:
         made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for name, write in writers.items():
             write(folder / f"{mark}{name}")
-        for name in writers:
-            (folder / f"{mark}{name}").replace(folder / name)
-        done = True
+        try:
+            for name in writers:
+                _move(folder / f"{mark}{name}", folder / name, folder / f"{mark}old.{name}", replaced)
+            done = True
+        finally:
+            if not done:
+                stuck = _put_back(replaced)
     except OSError as error:
         raise SteelyardError(
-            f"nothing was written to {folder} ({_reason(error)}); name another, or make room"
+            f"nothing was written to {folder} ({_reason(error)}){_about(stuck)}; name another, or make room"
         ) from error
     except SteelyardError as error:
         raise SteelyardError(f"nothing was written to {folder}: {str(error).replace(mark, '')}") from error
     finally:
+        for draft in folder.glob(f"*{mark}*"):
+            if draft not in stuck:
+                with suppress(OSError):
+                    draft.unlink(missing_ok=True)
         if not done:
-            for draft in folder.glob(f"*{mark}*"):
-                draft.unlink(missing_ok=True)
             for place in made:
                 with suppress(OSError):
                     place.rmdir()
     return [folder / name for name in writers]
+
+
+def _move(draft: Path, path: Path, aside: Path, replaced: dict[Path, Path]) -> None:
+    """Gives a draft its name; what had it before is kept aside, and `replaced` gets it by the path."""
+    replaced[path] = aside
+    if path.is_symlink() or path.is_file():
+        path.replace(aside)
+    draft.replace(path)
+
+
+def _put_back(replaced: Mapping[Path, Path]) -> list[Path]:
+    """Puts back what was replaced and removes what was new; gives those files that stay aside because it fails."""
+    stuck = []
+    for path, aside in replaced.items():
+        try:
+            if aside.is_symlink() or aside.exists():
+                aside.replace(path)
+            elif not path.is_dir():
+                path.unlink(missing_ok=True)
+        except OSError:
+            stuck.append(aside)
+    return stuck
+
+
+def _about(stuck: Iterable[Path]) -> str:
+    names = [str(path) for path in stuck]
+    return f", and what was there before is now in {in_words(names)}" if names else ""
 
 
 def _reason(error: OSError | ValueError) -> str:

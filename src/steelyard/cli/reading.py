@@ -52,9 +52,9 @@ class Reader:
         try:
             yield
         except SteelyardError as error:
-            if self._path.name in str(error):
-                raise
-            raise SteelyardError(f"{self._path.name}: {error}") from error
+            if self._path.name not in str(error):
+                error.args = (f"{self._path.name}: {error}",)
+            raise
 
     def _pieces(self, path: Path) -> Iterator[Motion]:
         task = self._progress.add_task(f"Reading {_on_one_line(path.name)}", total=None)
