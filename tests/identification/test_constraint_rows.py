@@ -577,6 +577,20 @@ def test_a_frozen_link_is_as_the_reference_has_it() -> None:
     assert any("leg_left_5_link" in remark and "widened" not in remark for remark in system.remarks)
 
 
+def test_what_the_setup_freezes_a_run_can_let_go() -> None:
+    frozen = [Frozen("left_*"), Frozen("*_knee_link", held=False)]
+    rows = resolve_constraints(loaded("g1"), frozen).rows
+    assert {name.partition(".")[0] for name in rows.names} == {
+        link for link in loaded("g1").links if link.startswith("left_") and link != "left_knee_link"
+    }
+    again = resolve_constraints(loaded("g1"), [*frozen, Frozen("left_knee_link")]).rows
+    assert len(again) == len(rows) + 10
+    free = resolve_constraints(loaded("g1"), [*USUAL, *frozen, Frozen(None)])
+    plain = resolve_constraints(loaded("g1"), USUAL)
+    assert free.rows.names == plain.rows.names
+    assert [each.names for each in free.separators] == [each.names for each in plain.separators]
+
+
 def test_unknown_links_and_other_things_are_refused() -> None:
     model = loaded("g1")
     with pytest.raises(IdentifiabilityError, match=r"mass_within: 'torso_lnk' matches no link of .*'torso_link'") as no:

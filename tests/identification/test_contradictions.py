@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import OptimizeResult, linprog
 
 from steelyard import (
     ComInside,
@@ -24,7 +24,7 @@ from steelyard import (
     load_model,
 )
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification import choose_parameters
+from steelyard.identification import choose_parameters, contradictions
 from steelyard.identification.constraint_rows import join_rows, refuse_contradictions, resolve_constraints
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS
@@ -132,7 +132,8 @@ def test_just_the_guilty_are_named(case: str) -> None:
     words, names = found
     assert re.search(message, words), words
     assert "\n" not in words
-    assert words.endswith("loosen or leave out one of them")
+    pair = case.startswith("equal sides")
+    assert words.endswith("freeze one side only, or leave out mirror" if pair else "loosen or leave out one of them")
     if count:
         assert len(names) == count
     check_irreducible(model, constraints, names)
@@ -202,6 +203,24 @@ def test_mirror_pairs_that_are_tied_cannot_both_be_frozen_when_unlike() -> None:
     assert found is not None
     assert len(found[1]) <= 5
     assert any(name.endswith("tied to its mirror image") for name in found[1])
+    assert found[0].endswith("freeze one side only, or leave out mirror")
+
+
+def test_where_it_cannot_be_told_it_is_said(monkeypatch) -> None:
+    model = loaded("g1")
+    system = resolve_constraints(model, [*USUAL, MatterWithin(), TotalMass(1.3 * model.total_mass)])
+    unknowns = choose_parameters(model)
+    assert refuse_contradictions(system, unknowns) == ()
+    system = resolve_constraints(model, [*USUAL, LeastMass(2.0, "waist_*"), MassWithin(None)])
+    assert refuse_contradictions(system, unknowns) == ()
+    monkeypatch.setattr(contradictions, "_MOST_ROUNDS", 0)
+    (remark,) = refuse_contradictions(system, unknowns)
+    assert remark.startswith("Whether some constraints contradict each other could not be told before solving")
+    monkeypatch.undo()
+    answer = OptimizeResult(status=4, message="numerical\ndifficulties", x=None)
+    monkeypatch.setattr(contradictions, "linprog", lambda *_, **__: answer)
+    (remark,) = refuse_contradictions(system, unknowns)
+    assert "'numerical difficulties'" in remark
 
 
 def test_cuts_of_a_family_take_part() -> None:

@@ -93,10 +93,6 @@ def test_each_kind_is_one_class_of_the_flat_api() -> None:
     for made in CONSTRAINT_CLASSES.values():
         assert getattr(sy, made.__name__) is made
         assert made.__name__ in sy.__all__
-    assert {made.kind for made in CONSTRAINT_CLASSES.values() if made.level == "plausibility"} == {
-        "mirror",
-        "mass_within",
-    }
 
 
 def test_constraints_are_values() -> None:
@@ -134,6 +130,14 @@ TEXTS = {
     "frozen=head*": Frozen("head*"),
     "frozen=head*,torso_link": Frozen(("head*", "torso_link")),
     'frozen=["head*", "torso_link"]': Frozen(("head*", "torso_link")),
+    "frozen=off": Frozen("*", held=False),
+    "frozen=false": Frozen(None),
+    "frozen.head*=off": Frozen("head*", held=False),
+    "frozen.head*=true": Frozen("head*"),
+    'mass_within."torso_*"=0.35': MassWithin(0.35, "torso_*"),
+    "mass_within.'torso_*' = 0.35": MassWithin(0.35, "torso_*"),
+    "mass_within. torso_link =0.35": MassWithin(0.35, "torso_link"),
+    'com="off"': ComInside(None),
 }
 
 
@@ -151,6 +155,9 @@ def test_texts_keep_their_order() -> None:
 
 WRONG_TEXTS = {
     "total_mass": "in --constraint total_mass: there is no value",
+    "mirror=no": "share is 'no'; write a share of at least 0 and less than 1, or off to switch it off$",
+    "com.head=of": "where is 'of'; write .*, or off to switch it off$",
+    "com={wher='hull', margin=0.1}": r"unknown key 'wher'; did you mean 'where'\?$",
     "total_mass=": "there is no value",
     "totalmass=3": "there is no constraint 'totalmass'; did you mean 'total_mass'",
     "total_mass=0": "total_mass=0: total_mass: mass is 0; write the robot's mass",
@@ -165,10 +172,12 @@ WRONG_TEXTS = {
     "mass_within=[0.1]": r"share is \[0.1\]",
     "com=ball": "where is 'ball'",
     "com=[[0,0,0],[-1,1,1]]": "this one is empty",
-    "com=[[0,0,0],[1,1,1]": "the value is no TOML.*com=",
+    "com=[[0,0,0],[1,1,1]": r"the value is no TOML \([^()]*\); write it as in com=",
+    "frozen=true": "frozen is true; write the links as in",
+    "frozen.head=3": "frozen: head is 3; write true or false",
     "mirror=0.1\nfrozen=2": "no TOML|more than one value",
     "frozen=3": "links is 3",
-    "frozen={head=1}": "links is {'head': 1}",
+    "frozen={head=1}": "frozen: head is 1; write true or false",
     "inertia={least=0.1, relative=2}": "relative is 2",
 }
 
@@ -176,10 +185,12 @@ WRONG_TEXTS = {
 @pytest.mark.parametrize("text", WRONG_TEXTS)
 def test_wrong_texts_are_refused_by_name(text: str) -> None:
     with pytest.raises(IdentifiabilityError, match=WRONG_TEXTS[text]) as caught:
-        parse_constraints(["mirror=off", text])
+        parse_constraints(["mirror=off", text], "--constraint")
     assert str(caught.value).startswith(f"in --constraint {text}: ")
     with pytest.raises(IdentifiabilityError, match="write a text such as"):
         parse_constraints([3])  # type: ignore[list-item]
+    with pytest.raises(IdentifiabilityError, match=r"^in constraints total: there is no value"):
+        parse_constraints(["total"])
 
 
 SETUP = """
@@ -233,7 +244,12 @@ WRONG_TABLES = {
     'mass_within = { "torso_lin" = 0.3 }': r"in \[constraints\] mass_within: 'torso_lin' matches no link; did you mean",
     'frozen = ["tors_link"]': r"in \[constraints\] frozen: 'tors_link' matches no link; did you mean 'torso_link'",
     'frozen = "torso_link, 3"': "matches no link",
-    "frozen = true": "links is True",
+    "frozen = true": "frozen is true; write the links as in",
+    'com = "off"': "where is 'off'; write .* or false to switch it off",
+    'mirror = "off"': "share is 'off'; write .* or false to switch it off",
+    'mass_within = { "logo_link" = 0.3 }': r"\[constraints\] mass_within: 'logo_link' .* is welded into 'torso_link'",
+    'frozen = ["head_link"]': r"in \[constraints\] frozen: 'head_link' matches no link of its own; 'head_link' is weld",
+    "[volume]\nhead_link = [[0, 0, 0], [1, 1, 1]]": r"in \[volume\]: 'head_link' matches .* welded into 'torso_link'",
     "com = true": 'com is true; write "hull", or false',
     'com = { "torso_link" = "ball" }': "where is 'ball'",
     "com = [[0, 0, 0], [0, 1, 1]]": "is empty",
@@ -268,7 +284,7 @@ CONSTRAINTS = st.one_of(
     st.builds(MirrorWithin, SHARES),
     st.builds(lambda of: MirrorWithin(0.0, tuple(of)), st.lists(st.sampled_from(["m", "my", "Ixy"]), min_size=1)),
     st.builds(MassWithin, SHARES, LINKS),
-    st.builds(Frozen, LINKS),
+    st.builds(Frozen, st.one_of(st.none(), LINKS), st.booleans()),
 )
 
 
@@ -277,10 +293,7 @@ def test_written_and_read_again_they_mean_the_same(constraints: list[Constraint]
     """For each kind and pattern, what counts is the last; reading what was written is exact from then on."""
     once = parse_setup(json.loads(json.dumps({"constraints": constraint_table(constraints)}))).constraints
     meant = _meaning(constraints)
-    frozen = {link for each in meant.pop("frozen", []) for link in link_patterns(each)}
-    read = _meaning(once)
-    assert {link for each in read.pop("frozen", []) for link in link_patterns(each)} == frozen
-    assert read == meant
+    assert _meaning(once) == meant
     again = parse_setup(setup_tables(parse_setup({"constraints": constraint_table(once)}))).constraints
     assert again == once
 
@@ -295,6 +308,24 @@ def _meaning(constraints: Sequence[Constraint]) -> dict[str, list[Constraint]]:
             of_kind.pop(pattern, None)
             of_kind[pattern] = replace(constraint, links=pattern) if patterns else constraint  # type: ignore[arg-type]
     return {kind: list(of_kind.values()) for kind, of_kind in last.items()}
+
+
+def test_what_is_frozen_can_be_let_go() -> None:
+    assert constraint_table([Frozen(("a", "b"))]) == {"frozen": ["a", "b"]}
+    assert constraint_table([Frozen("a"), Frozen(None)]) == {"frozen": {"a": True, "*": False}}
+    assert constraint_table([Frozen(None)]) == {"frozen": False}
+    assert constraint_table([Frozen("*"), Frozen("head*", held=False)]) == {"frozen": {"*": True, "head*": False}}
+    with pytest.raises(IdentifiabilityError, match="frozen: held is 1; write true or false"):
+        Frozen("a", held=1)  # type: ignore[arg-type]
+
+
+def test_a_call_may_lock_what_the_setup_speaks_of(tmp_path) -> None:
+    """A part that the file itself welds is a mistake in the setup; a joint that only a call locks is none."""
+    head = SETUP.partition("[constraints]")[0]
+    (tmp_path / "robot.toml").write_text(f"{head}[volume]\nleft_elbow_link = [[-1, -1, -1], [1, 1, 1]]\n")
+    assert "left_elbow_link" in load_model(tmp_path / "robot.toml").links
+    locked = load_model(tmp_path / "robot.toml", lock={"left_elbow_joint": 0.0})
+    assert "left_elbow_link" not in locked.links
 
 
 def test_order_survives_where_patterns_overlap() -> None:

@@ -26,6 +26,7 @@ from steelyard.model.constraints import (
     TotalMass,
     link_patterns,
 )
+from steelyard.model.loading import welded_into
 from steelyard.model.mirror import find_pairs
 from steelyard.model.names import did_you_mean, in_words, match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT, PARAMETER_SYMBOLS, rotational_inertia_at_origin
@@ -112,15 +113,7 @@ class _Resolution:
         for pattern in link_patterns(constraint):
             names = match_pattern(pattern, self.links)
             if not names:
-                welded = [
-                    (member.part.name, body.name)
-                    for body in self.model.bodies
-                    for member in body.members
-                    if match_pattern(pattern, [member.part.name])
-                ]
-                hint = did_you_mean(pattern, self.links)
-                if welded:
-                    hint = f"; {welded[0][0]!r} is welded into {welded[0][1]!r}, or has no mass of its own"
+                hint = welded_into(self.model.bodies, pattern) or did_you_mean(pattern, self.links)
                 raise IdentifiabilityError(
                     f"{constraint.kind}: {pattern!r} matches no link of {self.model.name}{hint}", names=[pattern]
                 )
@@ -136,7 +129,8 @@ class _Resolution:
         return sorted(self.by_link[kind].items())
 
     def _is_frozen(self, place: int) -> bool:
-        return place in self.by_link[Frozen.kind]
+        constraint = self.by_link[Frozen.kind].get(place)
+        return constraint is not None and constraint.held
 
     def _least_masses(self) -> None:
         for place, constraint in self._chosen(LeastMass.kind):
@@ -284,6 +278,8 @@ class _Resolution:
 
     def _frozen(self) -> None:
         for place, _ in self._chosen(Frozen.kind):
+            if not self._is_frozen(place):
+                continue
             for number, symbol in enumerate(PARAMETER_SYMBOLS):
                 value = float(self.reference[place, number])
                 name = f"{self.links[place]}.{symbol} frozen"

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.constraint_system import Rows, join_rows
-from steelyard.model.constraints import Frozen, TotalMass
+from steelyard.model.constraints import Frozen, MirrorWithin, TotalMass
 from steelyard.model.names import in_words
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, parameter_names
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 HELD = "held"
 """The kind of rows that say what is not looked for."""
+
+_TIED = "tied to its mirror image"
 
 _APART = 1e-7
 """How far rows, in units of their own length on scaled parameters, may miss each other and still meet: what a linear
@@ -38,7 +40,10 @@ _ORDER = ("total_mass", "mass_within", "mirror", "least_mass", "com", "matter", 
 """In which order contradictory rows are named; what comes last is left out first where it is not needed."""
 
 
-def refuse_contradictions(system: ConstraintSystem, unknowns: ParameterSet) -> None:
+_UNTOLD = "Whether some constraints contradict each other could not be told before solving ({})."
+
+
+def refuse_contradictions(system: ConstraintSystem, unknowns: ParameterSet) -> tuple[str, ...]:
     """Raises where no parameters satisfy all constraints, and names those that contradict each other.
 
     What is not looked for stays as it is and counts as a constraint, and so do tied mirror pairs.
@@ -46,6 +51,9 @@ def refuse_contradictions(system: ConstraintSystem, unknowns: ParameterSet) -> N
     Args:
         system: The constraints.
         unknowns: What is looked for.
+
+    Returns:
+        Remarks: one where it could not be told, else none.
 
     Raises:
         IdentifiabilityError: Some constraints contradict each other; `names` has them, and no more than are needed.
@@ -56,27 +64,29 @@ def refuse_contradictions(system: ConstraintSystem, unknowns: ParameterSet) -> N
         size,
     )
     if _holds(system, rows, unknowns):
-        return
+        return ()
     programme = _Programme(_scales(unknowns.reference), unknowns.start)
     for _ in range(_MOST_ROUNDS):
         answer = programme.solve(rows)
         if answer.guilty is not None:
             raise _error(programme.reduce(rows, answer.guilty))
         if answer.parameters is None:
-            return
+            return (_UNTOLD.format(answer.trouble),)
         place = answer.parameters.reshape(-1, PARAMETER_COUNT)
         cuts = [separator.violated(place, _APART) for separator in system.separators]
         if not any(len(cut) for cut in cuts):
-            return
+            return ()
         rows = join_rows([rows, *cuts], size)
+    return (_UNTOLD.format(f"{_MOST_ROUNDS} rounds of cuts left some of them broken"),)
 
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """What a programme found: parameters that satisfy the rows, or the rows that are guilty, or neither."""
+    """What a programme found: parameters that satisfy the rows, or the rows that are guilty, or why it has neither."""
 
     parameters: FloatArray | None = None
     guilty: np.ndarray[Any, np.dtype[np.int64]] | None = None
+    trouble: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +116,11 @@ class _Programme:
             method="highs",
             options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
         )
-        if found.status == 2:  # no depth helps: the equations themselves contradict each other
-            return _Answer(guilty=self.guilty(rows))
+        # Status 2: no depth helps, the equations themselves contradict each other.
+        if found.status == 2 or (found.status == 0 and found.x[-1] < -_APART):
+            return _Answer(guilty=self.guilty(rows), trouble="they miss each other by no more than rounding")
         if found.status != 0:
-            return _Answer()
-        if found.x[-1] < -_APART:
-            return _Answer(guilty=self.guilty(rows))
+            return _Answer(trouble=f"the linear programme ended with {' '.join(str(found.message).split())!r}")
         return _Answer(parameters=self.start + self.scales * found.x[:-1])
 
     def guilty(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]] | None:
@@ -198,7 +207,7 @@ def _held_rows(system: ConstraintSystem, unknowns: ParameterSet) -> Rows:
         if place in looked_for or (not tied and frozen.get(place) == values[place]):
             continue
         places.append(place)
-        words.append(f"{names[place]} {'tied to its mirror image' if tied else 'not looked for'}")
+        words.append(f"{names[place]} {_TIED if tied else 'not looked for'}")
     return Rows(matrix[places], values[places], values[places], tuple(words), (HELD,) * len(places))
 
 
@@ -243,8 +252,16 @@ def _error(rows: Rows) -> IdentifiabilityError:
     for kind in dict.fromkeys(others):
         alike = [rows.names[row] for row, each in zip(ordered[1:], others, strict=True) if each == kind]
         words += alike if len(alike) <= 3 else [f"{alike[0]} (and {len(alike) - 1} others like it)"]
+    remedy = "freeze one side only, or leave out mirror" if _is_frozen_pair(rows) else "loosen or leave out one of them"
     return IdentifiabilityError(
-        f"{names[0]} contradicts {in_words(words, limit=8)}: no parameters satisfy them together; loosen or leave out "
-        "one of them",
-        names=names,
+        f"{names[0]} contradicts {in_words(words, limit=8)}: no parameters satisfy them together; {remedy}", names=names
     )
+
+
+def _is_frozen_pair(rows: Rows) -> bool:
+    """Tells whether it is only that two links are to stay as they are, and to be alike, and are not."""
+    frozen = {name.rpartition(".")[0] for name, kind in zip(rows.names, rows.kinds, strict=True) if kind == Frozen.kind}
+    others = [
+        name for name, kind in zip(rows.names, rows.kinds, strict=True) if kind not in (Frozen.kind, MirrorWithin.kind)
+    ]
+    return len(frozen) > 1 and all(name.endswith(_TIED) for name in others)

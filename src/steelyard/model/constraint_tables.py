@@ -40,19 +40,21 @@ _KINDS = {
     "matter": _Kind("margin", (), by_link=True, example="0.1"),
     "mirror": _Kind("share", ("of",), by_link=False, example="0.1"),
     "mass_within": _Kind("share", (), by_link=True, example="0.35"),
-    "frozen": _Kind("links", (), by_link=False, example='["head*"]'),
+    "frozen": _Kind("links", (), by_link=True, example='["head*"]'),
 }
+_TOML_PLACE = re.compile(r" \(at [^()]*\)$")
 _BARE_WORD = re.compile(r"[^\s\"'\[\]{}=,#]+")
 
 
-def parse_constraints(texts: Sequence[str], where: str = "--constraint") -> tuple[Constraint, ...]:
+def parse_constraints(texts: Sequence[str], where: str = "constraints") -> tuple[Constraint, ...]:
     """Gives the constraints that texts say, in order.
 
     A text is a kind, for some links only a dot and their pattern, an equals sign and a TOML value; quotes around a word
-    may be left out, and ``off`` stands for ``false``::
+    or a pattern may be left out, and ``off`` stands for ``false``::
 
         total_mass=63.2   total_mass={mass=63.2, tolerance=0.05}   mass_within=0.05   mass_within.torso*=0.35
         com=hull   com.head*=[[-0.1, -0.1, 0.0], [0.1, 0.1, 0.2]]   mirror=off   frozen=head*
+        frozen.head_pan=off
 
     Args:
         texts: The texts.
@@ -84,10 +86,11 @@ def parse_constraint_table(table: TomlTable) -> tuple[Constraint, ...]:
     for key in table:
         if key not in _KINDS:
             raise table.error(f"unknown key {key!r}{did_you_mean(key, _KINDS)}", key)
+        value = table.value(key, ..., "a value")
         try:
-            constraints += _of_value(key, table.value(key, ..., "a value"))
+            constraints += _of_value(key, value)
         except IdentifiabilityError as error:
-            raise table.error(str(error), *error.names) from error
+            raise table.error(f"{error}{_or_none(key, value, 'false')}", *error.names) from error
     return tuple(constraints)
 
 
@@ -104,7 +107,7 @@ def constraint_table(constraints: Iterable[Constraint]) -> dict[str, Any]:
             entries[pattern] = _as_value(constraint)
     table: dict[str, Any] = {}
     for kind, entries in by_kind.items():
-        if kind == Frozen.kind:
+        if kind == Frozen.kind and all(entries.values()):
             table[kind] = list(entries)
         else:
             table[kind] = entries["*"] if list(entries) == ["*"] else entries
@@ -113,19 +116,32 @@ def constraint_table(constraints: Iterable[Constraint]) -> dict[str, Any]:
 
 def _of_text(text: str) -> list[Constraint]:
     name, equals, written = text.partition("=")
-    key, dot, pattern = name.strip().partition(".")
+    key, dot, pattern = (part.strip() for part in name.partition("."))
     if not equals or not written.strip():
         raise IdentifiabilityError("there is no value; write it as in total_mass=63.2", names=[key])
     if key not in _KINDS:
         raise IdentifiabilityError(f"there is no constraint {key!r}{did_you_mean(key, _KINDS)}", names=[key])
     value = _read_value(key, written.strip())
-    if not dot:
-        return _of_value(key, value)
-    if not _KINDS[key].by_link:
+    if dot and not _KINDS[key].by_link:
         raise IdentifiabilityError(
             f"{key} takes no links after a dot; write {key}={_KINDS[key].example}", names=[key, pattern]
         )
-    return [_one(key, value, pattern)]
+    try:
+        return [_one(key, value, _unquoted(pattern))] if dot else _of_value(key, value)
+    except IdentifiabilityError as error:
+        raise IdentifiabilityError(f"{error}{_or_none(key, value, 'off')}", names=error.names) from error
+
+
+def _unquoted(pattern: str) -> str:
+    if len(pattern) > 1 and pattern[0] == pattern[-1] and pattern[0] in "\"'":
+        return pattern[1:-1].strip()
+    return pattern
+
+
+def _or_none(key: str, value: Any, word: str) -> str:
+    """Gives how to switch a kind off, for one whose value is a word that it does not know."""
+    words = value.values() if _goes_by_link(key, value) else [value]
+    return f", or {word} to switch it off" if any(isinstance(each, str) for each in words) else ""
 
 
 def _read_value(key: str, written: str) -> Any:
@@ -140,27 +156,34 @@ def _read_value(key: str, written: str) -> Any:
     try:
         read = tomllib.loads(f"value = {written}")
     except tomllib.TOMLDecodeError as error:
+        # Its line and column count text that nobody wrote.
+        reason = _TOML_PLACE.sub("", str(error))
         raise IdentifiabilityError(
-            f"the value is no TOML ({error}); write it as in {key}={_KINDS[key].example}", names=[key]
+            f"the value is no TOML ({reason}); write it as in {key}={_KINDS[key].example}", names=[key]
         ) from error
     if list(read) != ["value"]:
         raise IdentifiabilityError(f"there is more than one value; write one, as in {key}={_KINDS[key].example}")
-    return read["value"]
+    return False if read["value"] == "off" else read["value"]
 
 
 def _of_value(key: str, value: Any) -> list[Constraint]:
-    kind = _KINDS[key]
-    own = {kind.main, *kind.others}
-    if kind.by_link and isinstance(value, dict) and not own & set(value):
+    if _goes_by_link(key, value):
         return [_one(key, inner, pattern) for pattern, inner in value.items()]
     return [_one(key, value, None)]
 
 
+def _goes_by_link(key: str, value: Any) -> bool:
+    kind = _KINDS[key]
+    return kind.by_link and isinstance(value, dict) and not {kind.main, *kind.others} & set(value)
+
+
 def _one(key: str, value: Any, pattern: str | None) -> Constraint:
     """Gives one constraint of a value: alone, or a table of the kind's fields."""
+    if key == Frozen.kind:
+        return _frozen(value, pattern)
     kind, made = _KINDS[key], CONSTRAINT_CLASSES[key]
     given: dict[str, Any]
-    if isinstance(value, dict) and kind.main != "links":
+    if isinstance(value, dict):
         known = (kind.main, *kind.others)
         for field in value:
             if field not in known:
@@ -168,7 +191,7 @@ def _one(key: str, value: Any, pattern: str | None) -> Constraint:
         given = dict(value)
     else:
         given = {kind.main: value}
-    if kind.main != "links" and isinstance(given.get(kind.main), bool):
+    if isinstance(given.get(kind.main), bool):
         if given[kind.main]:
             raise IdentifiabilityError(f"{key} is true; write {kind.example}, or false to switch it off", names=[key])
         given[kind.main] = None
@@ -183,8 +206,23 @@ def _one(key: str, value: Any, pattern: str | None) -> Constraint:
     return made(**given)
 
 
+def _frozen(value: Any, pattern: str | None) -> Frozen:
+    """Gives the constraint of a list of patterns or of false; of one pattern, of true or false."""
+    if pattern is None:
+        if value is True:
+            raise IdentifiabilityError(
+                'frozen is true; write the links as in frozen=["head*"], or false to switch it off', names=["frozen"]
+            )
+        return Frozen(None if value is False else value)
+    if not isinstance(value, bool):
+        raise IdentifiabilityError(f"frozen: {pattern} is {value!r}; write true or false", names=["frozen", pattern])
+    return Frozen(pattern, held=value)
+
+
 def _as_value(constraint: Constraint) -> Any:
     """Gives the shortest value that `_one` reads back as the same constraint."""
+    if isinstance(constraint, Frozen):
+        return constraint.held
     kind = _KINDS[constraint.kind]
     main = _plain(getattr(constraint, kind.main))
     usual: Mapping[str, Any] = {field.name: field.default for field in fields(constraint)}

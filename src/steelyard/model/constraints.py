@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from steelyard.exceptions import IdentifiabilityError
 from steelyard.model.names import did_you_mean
 from steelyard.model.parameters import PARAMETER_SYMBOLS
 
-Level = Literal["physics", "plausibility"]
 Patterns = str | tuple[str, ...]
 Box = tuple[tuple[float, float, float], tuple[float, float, float]]
 
@@ -47,7 +46,6 @@ class LeastMass:
     links: Patterns = "*"
 
     kind: ClassVar[str] = "least_mass"
-    level: ClassVar[Level] = "physics"
 
     def __post_init__(self) -> None:
         _set_number(self, "least", "a least mass in kg, zero or more", low=0.0)
@@ -67,7 +65,6 @@ class TotalMass:
     tolerance: float = 0.0
 
     kind: ClassVar[str] = "total_mass"
-    level: ClassVar[Level] = "physics"
 
     def __post_init__(self) -> None:
         _set_number(self, "mass", "the robot's mass in kg, more than zero", low=0.0, open_low=True)
@@ -93,7 +90,6 @@ class ComInside:
     margin: float = 0.0
 
     kind: ClassVar[str] = "com"
-    level: ClassVar[Level] = "physics"
 
     def __post_init__(self) -> None:
         if isinstance(self.where, str):
@@ -126,7 +122,6 @@ class PositiveInertia:
     directions: int | None = None
 
     kind: ClassVar[str] = "inertia"
-    level: ClassVar[Level] = "physics"
 
     def __post_init__(self) -> None:
         if not isinstance(self.relative, bool):
@@ -159,7 +154,6 @@ class MatterWithin:
     links: Patterns = "*"
 
     kind: ClassVar[str] = "matter"
-    level: ClassVar[Level] = "physics"
 
     def __post_init__(self) -> None:
         _set_number(self, "margin", "a margin in m, zero or more", low=0.0)
@@ -183,7 +177,6 @@ class MirrorWithin:
     of: tuple[str, ...] = NEVER_NEGATIVE
 
     kind: ClassVar[str] = "mirror"
-    level: ClassVar[Level] = "plausibility"
 
     def __post_init__(self) -> None:
         _set_number(self, "share", "a share of at least 0 and less than 1", low=0.0, high=1.0, open_high=True)
@@ -219,7 +212,6 @@ class MassWithin:
     links: Patterns = "*"
 
     kind: ClassVar[str] = "mass_within"
-    level: ClassVar[Level] = "plausibility"
 
     def __post_init__(self) -> None:
         _set_number(self, "share", "a share of at least 0 and less than 1", low=0.0, high=1.0, open_high=True)
@@ -231,15 +223,21 @@ class Frozen:
     """All ten parameters of some links stay the reference's.
 
     Attributes:
-        links: Pattern or patterns of links.
+        links: Pattern or patterns of links; None, in place of ``Frozen("*", held=False)``, lets all go.
+        held: False lets links go that a constraint before this one held.
     """
 
-    links: Patterns
+    links: Patterns | None
+    held: bool = True
 
     kind: ClassVar[str] = "frozen"
-    level: ClassVar[Level] = "physics"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.held, bool):
+            raise _wrong(self, "held", "true or false")
+        if self.links is None:
+            object.__setattr__(self, "links", "*")
+            object.__setattr__(self, "held", False)
         _set_patterns(self)
 
 

@@ -66,7 +66,10 @@ def load_model(
     description = replace(describe(path), packages=tuple(folders))
     locks = resolve_locks(description, chosen.locks, "the setup")
     locks = lock_followers(description, resolve_locks(description, lock or {}, "the call", locks))
-    return build_model(description, chosen, base=base or chosen.base or description.base or "floating", locks=locks)
+    model = build_model(description, chosen, base=base or chosen.base or description.base or "floating", locks=locks)
+    if base is None and not lock:  # what a call locks or fixes may well be a link that the setup speaks of
+        _refuse_welded(model)
+    return model
 
 
 def describe(path: Path) -> Description:
@@ -211,6 +214,35 @@ def _check_names(description: Description, setup: Setup) -> None:
     single = [c.joint.name for c in description.connections if c.joint.position_size == 1]
     for joint in setup.mirror.posture:
         _need_match(setup, "[mirror] posture", joint, "joint with one axis", single)
+
+
+def welded_into(bodies: Iterable[Body], pattern: str) -> str:
+    """Gives a clause on why the first part that a pattern matches is no link; nothing where it matches none."""
+    for body in bodies:
+        for member in body.members:
+            if match_pattern(pattern, [member.part.name]):
+                if member.part.name == body.name:
+                    return f"; {body.name!r} has no mass of its own, or does not move"
+                return f"; {member.part.name!r} is welded into {body.name!r}"
+    return ""
+
+
+def _refuse_welded(model: Model) -> None:
+    """Refuses boxes and constraints of a setup for parts that are no links, which nothing would ever read."""
+    setup = model.setup
+    named = [("[volume]", pattern) for pattern in setup.volumes]
+    named += [
+        (f"[constraints] {constraint.kind}", pattern)
+        for constraint in setup.constraints
+        for pattern in link_patterns(constraint)
+    ]
+    for where, pattern in named:
+        if not match_pattern(pattern, model.links):
+            raise ModelError(
+                f"in {where}: {pattern!r} matches no link of its own{welded_into(model.bodies, pattern)}",
+                path=setup.path,
+                names=[pattern],
+            )
 
 
 def _need_frame(description: Description, setup: Setup, whose: str, frame: str) -> None:
