@@ -341,6 +341,6 @@ def test_what_the_docs_say_of_constraints_is_understood() -> None:
     section = page.partition("## `[constraints]`")[2]
     assert set(re.findall(r"(?m)^\| `(\w+)` \|", section)) == set(CONSTRAINT_CLASSES)
     (texts,) = re.findall(r"(?s)```\n(.*?)```", section)
-    assert len(parse_constraints(texts.split("\n")[:-1])) == 7
+    assert len(parse_constraints(texts.split("\n")[:-1])) == 8
     for kind, table in re.findall(r"(?m)^\| `(\w+)` \|[^\n]*?`(\{[^`]*\})`", section):
         assert parse_constraints([f"{kind}={table}"])
