@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from steelyard.identification.truncated import Scale
     from steelyard.model.parameters import FloatArray
 
-_MARGIN = 3e-8
-"""Part of its length by which a generated row asks for more than it must."""
+_MARGIN, _SI_MARGIN = 3e-8, 1.1e-7
+"""Part of its length by which a generated row asks for more than it must, by spread and in SI units."""
 
 
 def check_scale(scale: Scale) -> None:
@@ -116,7 +116,7 @@ class Unknowns:
             units = lengths[chosen] if self.scale == "spread" else np.ones(int(chosen.sum()))
             matrix = matrix[chosen] / units[:, None]
             # A little more than asked, so that a few cuts are enough, and none is broken by rounding.
-            margin = _MARGIN * (1.0 if self.scale == "spread" else lengths[chosen])
+            margin = _MARGIN if self.scale == "spread" else _SI_MARGIN * lengths[chosen]
             lower = (rows.lower - rows.matrix @ self.problem.unknowns.start)[chosen] / units + margin
             links = np.argmax(rows.matrix[chosen] != 0.0, axis=1) // PARAMETER_COUNT
             names = np.array(rows.names, dtype=object)[chosen]

@@ -38,15 +38,15 @@ _SETTLED = 1e-9
 _FLOOR = 1e-7
 """Part of the greatest slope, and of the greatest cost, beside which what is left counts as nothing."""
 
-_TIGHT, _CLOSE = 1e-11, 1e-9
-"""How far rows of length one may be broken at an exact point, and at one that no solver could make exact; where nothing
-is done, the worst is broken by one."""
+_TIGHT, _NEARLY, _CLOSE = 1e-13, 1e-11, 1e-9
+"""How far rows of length one may be broken at an exact point, where that is not to be had, and at a point that no
+solver could make exact; where nothing is done, the worst is broken by one."""
 
 _PUSH, _SLIGHT = 1e-13, 1e-9
 _DEPENDENT = 1e-10
 _NO_ROOM = 1e-13
 _SOLVED = 1
-_MOST_EXCHANGES = 5000
+_MOST_EXCHANGES = 1000
 _REMEDY = (
     "no solver came to an end; constraints that nearly contradict each other do this, and data that pull at what they "
     "hardly see: loosen a constraint, or ask less of the data (a greater alpha, a smaller c_max)"
@@ -205,16 +205,19 @@ def _shortest(rows: FloatArray, lower: FloatArray, warm: BoolArray) -> tuple[Flo
     place, multipliers = _by_least_squares(rows, lower)
     if not len(place):
         return None
-    found = _go_on(rows, lower, np.flatnonzero(multipliers))
-    if found is not None:
-        return found
+    for tight in (_TIGHT, _NEARLY):
+        found = _go_on(rows, lower, np.flatnonzero(multipliers), tight)
+        if found is not None:
+            return found
     apart = float(np.linalg.norm(place - rows.T @ multipliers))
     if apart <= _CLOSE * float(np.linalg.norm(place)) and float(np.max(lower - rows @ place)) <= _CLOSE:
         return place, multipliers
     raise SolverError(_REMEDY)
 
 
-def _go_on(rows: FloatArray, lower: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray] | None:
+def _go_on(
+    rows: FloatArray, lower: FloatArray, active: IntArray, tight_enough: float = _TIGHT
+) -> tuple[FloatArray, FloatArray] | None:
     """Goes on from rows that were tight, one row after the other, to the minimum: Goldfarb and Idnani's dual method.
 
     It works on a ``Q R`` decomposition of the tight rows. None where it finds no room, or no end: another solver then
@@ -232,8 +235,8 @@ def _go_on(rows: FloatArray, lower: FloatArray, active: IntArray) -> tuple[Float
         missing = lower - rows @ place
         missing[tight] = 0.0
         row = int(np.argmax(missing))
-        if missing[row] <= _TIGHT:
-            return _exactly(rows, lower, basis, triangle, np.array(tight, dtype=np.int64))
+        if missing[row] <= tight_enough:
+            return _exactly(rows, lower, basis, triangle, np.array(tight, dtype=np.int64), tight_enough)
         lack, push = float(missing[row]), 0.0
         while True:
             along = basis.T @ rows[row]
@@ -269,14 +272,14 @@ def _go_on(rows: FloatArray, lower: FloatArray, active: IntArray) -> tuple[Float
 
 
 def _exactly(
-    rows: FloatArray, lower: FloatArray, basis: FloatArray, triangle: FloatArray, tight: IntArray
+    rows: FloatArray, lower: FloatArray, basis: FloatArray, triangle: FloatArray, tight: IntArray, enough: float
 ) -> tuple[FloatArray, FloatArray] | None:
     """Gives the point at which rows are tight, free of what rounding has piled up; None if it is not the minimum."""
     steps = solve_triangular(triangle, lower[tight], trans="T")
     place, multipliers = basis @ steps, np.zeros(len(rows))
     pushes = solve_triangular(triangle, steps)
     greatest = float(np.max(np.abs(pushes), initial=0.0))
-    if np.min(pushes, initial=0.0) < -_SLIGHT * greatest or float(np.max(lower - rows @ place)) > 10.0 * _TIGHT:
+    if np.min(pushes, initial=0.0) < -_SLIGHT * greatest or float(np.max(lower - rows @ place)) > 10.0 * enough:
         return None
     multipliers[tight] = np.maximum(pushes, 0.0)
     return place, multipliers
@@ -302,7 +305,7 @@ def _by_active_set(rows: FloatArray, lower: FloatArray) -> tuple[FloatArray, int
         np.full(len(rows), 1e30),
         np.ascontiguousarray(lower),
         np.zeros(len(rows), dtype=np.int32),
-        primal_tol=_TIGHT,
+        primal_tol=1e-11,
         iter_limit=20 * sum(rows.shape),
     )
     return np.maximum(-np.asarray(info["lam"]), 0.0), int(status)
