@@ -422,7 +422,9 @@ def test_simple_bounds_are_taken_by_the_bounded_method_and_others_are_not():
     both = identify(model, evidence, constraints=["least_mass.part_4=0.3"], lower={"part_4.m": 0.39}, **options)
     np.testing.assert_allclose(both.parameters, named.parameters, rtol=0.0, atol=1e-9)
     for text in ("total_mass=8", "com=bounds", "inertia=0.1", "matter=0.1"):
-        with pytest.raises(IdentifiabilityError, match=r"takes bounds on single parameters .* use the method 'quadratic'"):
+        with pytest.raises(
+            IdentifiabilityError, match=r"takes bounds on single parameters .* use the method 'quadratic'"
+        ):
             identify(model, evidence, constraints=[text], **options)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverError
 from steelyard.identification.base_parameters import find_base_parameters
 from steelyard.identification.estimate import Estimate, Fit
-from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED, Solution, Task, check_constraints
+from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED, Solution, Task
 from steelyard.identification.notes import write_notes
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
@@ -131,14 +131,16 @@ def _wanted(model: Model, method: str, constraints: Sequence[Constraint | str]) 
     """Gives the setup's constraints and the caller's."""
     if isinstance(constraints, str) or not isinstance(constraints, Sequence):
         constraints = [constraints]
+    if constraints and method in UNCONSTRAINED:
+        raise IdentifiabilityError(
+            f"the method {method!r} takes no constraints; leave them out, or use the method 'quadratic'"
+        )
     given: list[Constraint] = []
     for constraint in constraints:
         given += parse_constraints([constraint], "constraints") if isinstance(constraint, str) else [constraint]
     wrong = [each for each in given if not isinstance(each, tuple(CONSTRAINT_CLASSES.values()))]
     if wrong:
         raise IdentifiabilityError(f"{wrong[0]!r} is no constraint; write e.g. TotalMass(63.2), or 'total_mass=63.2'")
-    if given and method in UNCONSTRAINED:
-        check_constraints(model, method, given)
     return (*model.setup.constraints, *given)
 
 

@@ -162,8 +162,7 @@ def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread
     check_scale(scale)
     used = _merge(task.model, "quadratic", task.constraints)
     system = resolve_constraints(task.model, used)
-    refuse_contradictions(system, task.problem.unknowns)
-    remarks = list(system.remarks)
+    remarks = [*refuse_contradictions(system, task.problem.unknowns), *system.remarks]
     if alpha is None and len(task.parts) > 1:
         left = cross_validate(task.problem, task.parts, system, scale=scale)
         alpha = min(left, key=lambda candidate: left[candidate])
@@ -212,14 +211,14 @@ def _hierarchical(
         )
     system = resolve_constraints(task.model, [constraint for constraint in used if constraint.kind in wanted])
     first = next(iter(kinds.values()))
-    refuse_contradictions(system.of(first), task.problem.unknowns)
+    doubts = refuse_contradictions(system.of(first), task.problem.unknowns)
     found = solve_hierarchical(task.problem, system, kinds, c_max=c_max, scale=scale, tolerance=tolerance)
     remark = (
         f"The data were asked for {found.kept} combinations of parameters"
         + (f", to within {found.within:g} times their noise" if found.within else "")
         + "; what that leaves open is decided by the levels below."
     )
-    remarks = (remark, *_about_levels(task.problem, system, found), *system.remarks)
+    remarks = (remark, *_about_levels(task.problem, system, found), *doubts, *system.remarks)
     # A first level that data or reference share is a compromise, and nothing in it is held.
     held = system.of(() if DATA in first or REFERENCE in first else first)
     options: dict[str, Any] = {"constraints": constraint_table(used)}
