@@ -34,7 +34,8 @@ def solve_by_clarabel(levels: Sequence[Level]) -> tuple[FloatArray, list[float]]
 
     Level by level, ``min ‖w‖²`` over ``(x, w)`` with ``lower ≤ A z + w ≤ upper`` and ``z = place + free x``, where
     what the levels above decided stands: their equations and broken rows are exact, through `free`; their other rows
-    are inequalities. Families of rows have to be satisfiable, and are cut where a point breaks them.
+    are inequalities. Families of rows have to be satisfiable, and are cut where a point breaks them. What drags on a
+    level counts while it is solved, not in its cost.
     """
     count = levels[0].matrix.shape[1]
     place, free = np.zeros(count), np.eye(count)
@@ -47,15 +48,22 @@ def solve_by_clarabel(levels: Sequence[Level]) -> tuple[FloatArray, list[float]]
         low, high = ~equal & np.isfinite(level.lower), ~equal & np.isfinite(level.upper)
         own = np.concatenate([level.matrix[low], -level.matrix[high]])
         asked = np.concatenate([level.lower[low], -level.upper[high]])
-        size = float(np.sum(np.square(level.outside(place))))
-        cost = np.inf
+        equations, right = level.matrix[equal], level.lower[equal]
+        if level.drag is not None:
+            equations, right = np.concatenate([equations, level.drag[0]]), np.append(right, level.drag[1])
+
+        def price(at: FloatArray, level: Level = level) -> float:
+            dragged = 0.0 if level.drag is None else np.sum(np.square(level.drag[0] @ at - level.drag[1]))
+            return float(np.sum(np.square(level.outside(at))) + dragged)
+
+        size, cost = price(place), np.inf
         for _ in range(_MOST_ROUNDS):
             before = cost
-            place = _nearer(place, free, level.matrix[equal], level.lower[equal], own, asked, held, bounds)
+            place = _nearer(place, free, equations, right, own, asked, held, bounds)
             fresh = [_broken(family, place) for family in cuts]
             held = np.concatenate([held, *(rows for rows, _ in fresh)])
             bounds = np.concatenate([bounds, *(lower for _, lower in fresh)])
-            cost = float(np.sum(np.square(level.outside(place))))
+            cost = price(place)
             if before - cost <= _STILL * max(cost, 1e-3 * size) and not any(len(rows) for rows, _ in fresh):
                 break
         else:
@@ -98,18 +106,22 @@ def _nearer(
     bounds: FloatArray,
 ) -> FloatArray:
     """Gives a point of less violation than `place`, the least that is not far from it."""
-    width, slacks = free.shape[1], len(equations) + len(own)
-    if not width or not slacks:
+    if not free.shape[1] or not len(equations) + len(own):
         return place
+    reduced, right = equations @ free, right - equations @ place
+    if len(reduced) > free.shape[1]:
+        basis, reduced = np.linalg.qr(reduced)
+        reduced, right = np.where(np.abs(reduced) > 1e-14 * np.max(np.abs(reduced)), reduced, 0.0), basis.T @ right
+    width, slacks = free.shape[1], len(reduced) + len(own)
     size = np.linalg.norm(held @ free, axis=1)
     # What is left to decide does not touch some rows: they are rounding, and hold as they are.
     alive = size > _RANK * np.linalg.norm(held, axis=1)
     held, bounds, size = held[alive], bounds[alive], size[alive]
-    soft = np.concatenate([np.concatenate([equations, own]) @ free, np.eye(slacks)], axis=1)
+    soft = np.concatenate([np.concatenate([reduced, own @ free]), np.eye(slacks)], axis=1)
     hard = np.concatenate([held @ free / size[:, None], np.zeros((len(held), slacks))], axis=1)
-    cut = len(equations)
+    cut = len(reduced)
     matrix = csc_matrix(np.concatenate([soft[:cut], -soft[cut:], -hard]))
-    answer = np.concatenate([right - equations @ place, own @ place - asked, (held @ place - bounds) / size])
+    answer = np.concatenate([right, own @ place - asked, (held @ place - bounds) / size])
     cones = [clarabel.ZeroConeT(cut), clarabel.NonnegativeConeT(len(answer) - cut)]
     quadratic = csc_matrix(diags_array(np.append(np.full(width, _HELD), np.ones(slacks))))
     found = _solve(quadratic, np.zeros(width + slacks), matrix, answer, cones)

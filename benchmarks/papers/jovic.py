@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard import Estimate, Evidence, Model, Motion, Validation
-    from steelyard.laboratory import Payload
+    from steelyard.laboratory import Payload, Trial
     from steelyard.model.constraints import Constraint
     from steelyard.model.parameters import FloatArray
 
@@ -60,6 +60,12 @@ TRAINING = (("dance", 30.0), ("sway", 20.0), ("reach", 30.0))
 UNSEEN = ("dance", 30.0)
 SCALE_STEP = 0.005
 """kg: steps of the scale that weighs the whole robot, a platform scale of 150 kg."""
+
+SENSORS = 4
+"""How many sets of sensors measure the motions."""
+
+BARS = {"direct": 1.1, "cross": 1.25}
+"""Root mean square errors, beside the true parameters', that are asked for on every axis."""
 
 AXES = ("fx", "fy", "fz", "nx", "ny", "nz")
 CANDIDATES = ("estimate", "reference", "corrected", "truth")
@@ -92,6 +98,7 @@ class Played:
         unseen: The motion that does not.
         events: How many things went wrong on the way.
         robot: Name of its setup.
+        again: The same robot and motions, measured by other sensors of the same make.
     """
 
     name: str
@@ -103,6 +110,7 @@ class Played:
     unseen: Motion
     events: int
     robot: str
+    again: tuple[Played, ...] = ()
 
     @property
     def on_the_scale(self) -> float:
@@ -143,16 +151,18 @@ def play(
     parts: Mapping[str, float | Payload] | None = None,
     wiring: float = 0.0,
     label: str | None = None,
+    sensors: int = 1,
 ) -> Played:
     """Builds a robot that is not what its CAD says, lets it move, and reconstructs what its sensors tell.
 
     Args:
         name: The robot.
-        seeds: Of "robot", "motions" and "noise".
+        seeds: Of "robot", "motions", "noise" and, for more than one set of sensors, "sensors".
         spread: How far its links are off the CAD; see `simulate`.
         parts: New parts that the CAD does not know, by link or frame.
         wiring: What cables add to each link without new parts, as a share of the CAD's mass.
         label: What it is called; by default its name.
+        sensors: How many sets of sensors measure the same motions, each with offsets of its own.
     """
     model = paper_model(name)
     added: dict[str, float] = {}
@@ -165,18 +175,33 @@ def play(
         course = plan_motion(model, motion, seed=seeds["motions"] + number, duration=duration)
         trial = simulate(model, course, seed=seeds["robot"], spread=spread, payloads={**cables, **(parts or {})})
         trials.append(trial.with_noise(seeds["noise"] + number))
-    motions = [reconstruct_motion(model, trial.recording) for trial in trials]
-    return Played(
-        label or name,
-        model,
-        np.array(trials[0].truth.parameters),
-        tuple(added),
-        {link: model.masses[link] + mass for link, mass in added.items()},
-        tuple(motions[:-1]),
-        motions[-1],
-        sum(len(trial.events) for trial in trials),
-        name,
-    )
+    sets = [trials]
+    for number in range(1, sensors):
+        seed = seeds["sensors"] + number
+        sets.append([_with_other_sensors(trial, seed) for trial in trials])
+    played = [
+        Played(
+            label or name,
+            model,
+            np.array(trials[0].truth.parameters),
+            tuple(added),
+            {link: model.masses[link] + mass for link, mass in added.items()},
+            tuple(motions[:-1]),
+            motions[-1],
+            sum(len(trial.events) for trial in trials),
+            name,
+        )
+        for motions in ([reconstruct_motion(model, trial.recording) for trial in each] for each in sets)
+    ]
+    return replace(played[0], again=tuple(played[1:]))
+
+
+def _with_other_sensors(trial: Trial, seed: int) -> Trial:
+    """Gives the same trial, measured by sensors with other offsets and other noise."""
+    other = replace(trial, seed=seed)
+    # The physics is the same, and so is what perfect sensors make of it.
+    other.__dict__["signals"] = trial.signals
+    return other.with_noise(seed * len(TRAINING) + trial.noise_seed)
 
 
 # ---- distances to the truth ----------------------------------------------------------------------------------------
@@ -251,17 +276,45 @@ def worst_violation(
     return (system if kinds is None else system.of(kinds)).worst(estimate.parameters)
 
 
+def pooled_ratios(validations: Sequence[Validation], *, centred: bool = False) -> FloatArray:
+    """Gives the same over several sets of sensors, mean squares added before the roots are taken, shape (6,).
+
+    One set's offsets are luck: where they happen to be small, nothing comes near to what the true parameters leave.
+    """
+    what = "std" if centred else "rmse"
+    sums = [
+        np.sum([np.square(getattr(getattr(each.world, whose), what)) for each in validations], axis=0)
+        for whose in ("estimate", "truth")
+    ]
+    return np.asarray(np.sqrt(sums[0] / sums[1]))
+
+
+def pool_validations(
+    played: Played, first: Mapping[str, Validation], again: Sequence[Estimate]
+) -> dict[str, list[Validation]]:
+    """Gives the validations over all sets of sensors, from those of the first set and the estimates of the others."""
+    others = [other.validations(estimate) for other, estimate in zip(played.again, again, strict=True)]
+    return {kind: [validation, *(each[kind] for each in others)] for kind, validation in first.items()}
+
+
+def in_words_by_axis(values: FloatArray) -> str:
+    """Writes one number for each axis."""
+    return f"{' '.join(AXES)}: {' '.join(f'{value:.2f}' for value in values)}"
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 150) -> None:
     """Prints a table; the first column is of words."""
-    table = Table(title=title, title_justify="left", box=None)
+    table = Table(box=None)
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left")
     for row in rows:
         table.add_row(*row)
-    Console(width=width).print(table)
+    console = Console(width=width)
+    console.print(f"\n{title}", style="italic", highlight=False)
+    console.print(table)
 
 
 def show_fits(title: str, validations: Mapping[str, Validation]) -> None:
