@@ -50,8 +50,9 @@ AGREE = 1e-6
 NOTHING = 1e-9
 """Share of a level's cost at the start below which it counts as satisfied."""
 
-STRICTNESS: dict[str, dict[str, Any]] = {"": {}, ", least squares": {"tolerance": 0.0, "c_max": 100.0}}
-"""Data to within their tolerance, by default; or as in the paper, in directions that are well seen."""
+STRICTNESS: dict[str, dict[str, Any]] = {", least squares": {"tolerance": 0.0, "c_max": 100.0}}
+"""Levels in strict order, as in the paper, in directions that are well seen. By default the data level weighs what lies
+beyond its tolerance against distance from the model, and is no level of a strict order."""
 
 METHODS = ("truncated", "bounded", "base", "quadratic", "hierarchical")
 SUBDIVISIONS = 5

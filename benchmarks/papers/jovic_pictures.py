@@ -71,7 +71,7 @@ def draw_masses(played: Played, parameters: FloatArray, name: str, *, percent: b
     for number, (link, mass) in enumerate(played.expected.items()):
         place = links.index(link)
         panel.hlines(
-            mass, place - 0.75, place + 0.75, color=TRUE, linestyle=":", linewidth=2.0,
+            mass, place - 0.55, place + 0.55, color=TRUE, linestyle=":", linewidth=2.0,
             label="expected" if number == 0 else None,
         )  # fmt: skip
     if percent:
