@@ -297,7 +297,7 @@ def _together(played: Played) -> Evidence:
 
 
 def against_figaroh(study: Study, played: Played) -> None:
-    """Holds the hierarchy against figaroh's physically consistent fit: with our Evidence, and with plain sums as its."""
+    """Holds the hierarchy against figaroh's physically consistent fit: with our Evidence, and with sums like its."""
     given = paper_constraints(played)
     whitened = {"weights": played.weights, "nuisance": NUISANCE, "priors": PRIORS}
     ways = {MAIN: whitened, "plain sums, offsets ignored": {"weights": None}}
