@@ -1,0 +1,61 @@
+"""How far one body is from another, whatever the units and the frame: distances of pseudo-inertias.
+
+Both are unchanged when each pseudo-inertia ``P`` becomes ``M P Mᵀ``: by another frame, by other units of length, and, of
+both bodies alike, of mass. Close by, the divergence is half of the distance's square.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, to_pseudo_inertia
+
+_BASIS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
+"""The pseudo-inertia of each parameter alone, shape (10, 4, 4): it is linear in them."""
+
+
+def log_det_divergence(parameters: Any, reference: Any) -> FloatArray:
+    """Gives ``tr(P P₀⁻¹) − log det(P P₀⁻¹) − 4`` of bodies beside their references, shape (...,).
+
+    It is the Bregman divergence of ``−log det``: convex in the parameters, zero at the reference, and infinite where no
+    body can be [Lee, Wensing and Park, "Geometric robot dynamic identification: a convex programming approach", 2019].
+
+    Args:
+        parameters: Shape (..., 10).
+        reference: Of bodies that can exist, shape (..., 10).
+    """
+    values = _relative_eigenvalues(parameters, reference)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = values - np.log(values) - 1.0
+    return np.asarray(np.sum(np.where(values > 0.0, terms, np.inf), axis=-1))
+
+
+def log_det_gradient(parameters: Any, reference: Any) -> FloatArray:
+    """Gives the divergence's gradient by the parameters, shape (..., 10)."""
+    difference = np.linalg.inv(to_pseudo_inertia(reference)) - np.linalg.inv(to_pseudo_inertia(parameters))
+    return np.asarray(np.einsum("...ij,kij->...k", difference, _BASIS))
+
+
+def log_det_hessian(parameters: Any) -> FloatArray:
+    """Gives the divergence's second derivatives by the parameters, shape (..., 10, 10); no reference has a part in them."""
+    inverse = np.linalg.inv(to_pseudo_inertia(parameters))
+    moved = np.einsum("...ij,kjl->...kil", inverse, _BASIS)
+    return np.asarray(np.einsum("...kij,...lji->...kl", moved, moved))
+
+
+def affine_distance(parameters: Any, other: Any) -> FloatArray:
+    """Gives the affine-invariant distance ``‖log(P₀⁻¹ P)‖`` of possible bodies, shape (...,); inf where one is none."""
+    values = _relative_eigenvalues(parameters, other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(values > 0.0, np.log(values), np.inf)
+    return np.asarray(np.linalg.norm(logs, axis=-1))
+
+
+def _relative_eigenvalues(parameters: Any, reference: Any) -> FloatArray:
+    """Gives the eigenvalues of ``P₀⁻¹ P``, shape (..., 4)."""
+    lower = np.linalg.cholesky(to_pseudo_inertia(reference))
+    half = np.linalg.solve(lower, to_pseudo_inertia(parameters))
+    whole = np.linalg.solve(lower, np.swapaxes(half, -1, -2))
+    return np.asarray(np.linalg.eigvalsh(0.5 * (whole + np.swapaxes(whole, -1, -2))))
