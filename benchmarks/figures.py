@@ -83,7 +83,7 @@ class Study:
         stored = {
             "benchmark": self.name,
             "version": steelyard.__version__,
-            "commit": _commit(),
+            "commit": commit(),
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "python": platform.python_version(),
             "numpy": numpy.__version__,
@@ -100,7 +100,8 @@ class Study:
         return 1 if missed else 0
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Gives the commit that is checked out, and whether files differ from it."""
     answer = subprocess.run(
         ["git", "describe", "--always", "--dirty"],  # noqa: S607
         capture_output=True, text=True, check=False, cwd=Path(__file__).parent,

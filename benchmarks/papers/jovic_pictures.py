@@ -22,7 +22,7 @@ MEASURED, IDENTIFIED, CAD, TRUE = "#222222", "#c0392b", "#2e86c1", "#1e8449"
 
 def draw_forces(played: Played, parameters: FloatArray, name: str) -> Path:
     """Draws the ground's reaction force and moment of the unseen motion: measured, identified, CAD."""
-    plt = _matplotlib()
+    plt = pyplot()
     motion = played.unseen
     turn = quaternion_rotations(motion.orientation)
     curves: list[tuple[str, str, FloatArray]] = []
@@ -48,7 +48,7 @@ def draw_forces(played: Played, parameters: FloatArray, name: str) -> Path:
     figure.legend(handles, labels, loc="upper center", ncols=3, frameon=False, fontsize=10)
     figure.suptitle(f"{played.name}, unseen motion", x=0.01, ha="left", fontsize=10)
     figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.98))
-    return _save(plt, figure, name)
+    return save_picture(plt, figure, name)
 
 
 def draw_masses(played: Played, parameters: FloatArray, name: str, *, percent: bool = False) -> Path:
@@ -60,7 +60,7 @@ def draw_masses(played: Played, parameters: FloatArray, name: str, *, percent: b
         name: Of the picture.
         percent: Whether the identified masses are written above the bars, in per cent of the CAD's.
     """
-    plt = _matplotlib()
+    plt = pyplot()
     links = played.model.links
     places = np.arange(len(links))
     cad, found, true = played.model.parameters[:, 0], parameters[:, 0], played.truth[:, 0]
@@ -87,7 +87,7 @@ def draw_masses(played: Played, parameters: FloatArray, name: str, *, percent: b
         f"{played.name}{'; above the bars: identified, % of CAD' if percent else ''}", loc="left", fontsize=10
     )
     figure.tight_layout()
-    return _save(plt, figure, name)
+    return save_picture(plt, figure, name)
 
 
 def _world(turn: FloatArray, wrench: FloatArray) -> FloatArray:
@@ -98,7 +98,8 @@ def _short(link: str) -> str:
     return link.removesuffix("_link").replace("_", " ")
 
 
-def _matplotlib() -> Any:
+def pyplot() -> Any:
+    """Gives matplotlib's plotting, without a screen."""
     import matplotlib  # noqa: PLC0415  (an extra)
 
     matplotlib.use("Agg")
@@ -107,7 +108,8 @@ def _matplotlib() -> Any:
     return plt
 
 
-def _save(plt: Any, figure: Any, name: str) -> Path:
+def save_picture(plt: Any, figure: Any, name: str) -> Path:
+    """Writes a figure to the documentation's pictures."""
     PICTURES.mkdir(exist_ok=True)
     path = PICTURES / f"{name}.png"
     figure.savefig(path, dpi=90)

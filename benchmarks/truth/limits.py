@@ -1,0 +1,55 @@
+"""Where the limit lies: the same robots with wrench noise alone, and with excitation that no motion reaches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.figures import Figure
+from benchmarks.papers.jovic import show
+from benchmarks.truth.runs import all_runs
+from benchmarks.truth.scores import CANDIDATES, GEOMETRIC, over_runs, plain, ready, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.figures import Study
+
+WORDS = {"wrench": "wrench noise only", "ideal": "ideal excitation"}
+SLOW = ("hierarchical", "quadratic, alpha cross-validated")
+"""What is left out with ideal excitation: 45 s a run, and there is only one motion."""
+
+
+def study_limits(study: Study, robots: Sequence[str], seeds: int) -> None:
+    """Measures the same methods where sensors, and then motions, are not what limits them."""
+    raw = {}
+    for kind, words in WORDS.items():
+        candidates = [each for each in ready(CANDIDATES) if kind != "ideal" or each.label not in SLOW]
+        by_robot = all_runs(robots, seeds, kind, candidates)
+        runs = [run for each in by_robot.values() for run in each]
+        for name, each in by_robot.items():
+            show(f"{name}, {words}, {len(each)} true robots: medians over them", *table(each), width=170)
+        show(f"{words}: all {len(runs)} runs", *table(runs), width=170)
+        raw[kind] = by_robot
+        for label in (candidate.label for candidate in candidates):
+            affine, mass = over_runs(runs, label, "affine_ratio"), over_runs(runs, label, "mass_ratio")
+            if not len(mass):
+                continue
+            cross = over_runs(runs, label, "cross")
+            asked = label == GEOMETRIC
+            study.figures += [
+                Figure(f"{words}, {label}: affine distance over CAD's, median", float(np.median(affine)),
+                       at_least=False, note=f"worst {affine.max():.2f}; links that can exist "
+                       f"{over_runs(runs, label, 'possible').mean():.1%}"),
+                Figure(f"{words}, {label}: mass error over CAD's, median", float(np.median(mass)), at_least=False,
+                       note=f"worst {mass.max():.2f}"),
+            ]  # fmt: skip
+            if asked:
+                study.figures += [
+                    Figure(f"{words}, {label}: runs nearer to the truth than CAD (affine), of {len(runs)}",
+                           int(np.sum(affine < 1.0)), len(runs)),
+                    Figure(f"{words}, {label}: cross RMSE over the truth's, worst axis, worst run",
+                           float(cross.max()), at_least=False, note=f"median {np.median(cross):.3f}"),
+                ]  # fmt: skip
+    study.raw["limits"] = plain({"runs": raw})
