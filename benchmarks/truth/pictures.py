@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.papers.jovic_pictures import pyplot, save_picture
-from benchmarks.truth.scores import CAD, GEOMETRIC, names, over_runs
+from benchmarks.truth.scores import CAD, CORRECTED, GEOMETRIC, names, over_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def draw_methods(by_robot: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]
     """
     plt = pyplot()
     runs = [run for each in by_robot.values() for run in each]
-    labels = [label for label in names(runs) if label != CAD]
+    labels = sorted((label for label in names(runs) if label != CAD), key=lambda label: label != CORRECTED)
     figure, panels = plt.subplots(2, 1, figsize=(12.0, 8.2), sharex=True)
     titles = {
         "mass_ratio": "masses: rms error over links, as a share of CAD's",
@@ -57,7 +57,8 @@ def draw_methods(by_robot: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]
             panel.axvspan(place - 0.5, place + 0.5, color="#f2f2f2", zorder=0)
         panel.set_yscale("log")
         panel.set_ylim(0.1, MOST)
-        panel.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0, MOST], ["0.1", "0.2", "0.5", "1", "2", f"≥ {MOST:g}"])
+        edge = f"≥ {MOST:g}" if what == "mass_ratio" else "cannot\nexist"
+        panel.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0, MOST], ["0.1", "0.2", "0.5", "1", "2", edge])
         panel.minorticks_off()
         panel.set_xlim(-0.5, len(labels) - 0.5)
         panel.set_title(title, loc="left", fontsize=10)
