@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.figures import Figure
 from benchmarks.papers.jovic import show
 from benchmarks.truth.runs import all_runs
-from benchmarks.truth.scores import CANDIDATES, GEOMETRIC, over_runs, plain, ready, table
+from benchmarks.truth.scores import CANDIDATES, GEOMETRIC, in_columns, over_runs, plain, ready, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,24 +31,22 @@ def study_limits(study: Study, robots: Sequence[str], seeds: int) -> None:
         for name, each in by_robot.items():
             show(f"{name}, {words}, {len(each)} true robots: medians over them", *table(each), width=170)
         show(f"{words}: all {len(runs)} runs", *table(runs), width=170)
-        raw[kind] = by_robot
+        raw[kind] = in_columns(by_robot)
         for label in (candidate.label for candidate in candidates):
             affine, mass = over_runs(runs, label, "affine_ratio"), over_runs(runs, label, "mass_ratio")
             if not len(mass):
                 continue
-            cross = over_runs(runs, label, "cross")
-            asked = label == GEOMETRIC
-            study.figures += [
-                Figure(f"{words}, {label}: affine distance over CAD's, median", float(np.median(affine)),
-                       at_least=False, note=f"worst {affine.max():.2f}; links that can exist "
-                       f"{over_runs(runs, label, 'possible').mean():.1%}"),
+            near = f"{np.median(affine):.2f} of CAD's" if np.isfinite(np.median(affine)) else "a link cannot exist"
+            study.figures.append(
                 Figure(f"{words}, {label}: mass error over CAD's, median", float(np.median(mass)), at_least=False,
-                       note=f"worst {mass.max():.2f}"),
-            ]  # fmt: skip
-            if asked:
+                       note=f"worst {mass.max():.2f}; affine distance, median: {near}; links that can exist "
+                       f"{over_runs(runs, label, 'possible').mean():.1%}")
+            )  # fmt: skip
+            if label == GEOMETRIC:
+                cross = over_runs(runs, label, "cross")
                 study.figures += [
                     Figure(f"{words}, {label}: runs nearer to the truth than CAD (affine), of {len(runs)}",
-                           int(np.sum(affine < 1.0)), len(runs)),
+                           int(np.sum(affine < 1.0)), len(runs), note=f"worst {affine.max():.2f}"),
                     Figure(f"{words}, {label}: cross RMSE over the truth's, worst axis, worst run",
                            float(cross.max()), at_least=False, note=f"median {np.median(cross):.3f}"),
                 ]  # fmt: skip

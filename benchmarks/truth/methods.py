@@ -10,7 +10,19 @@ from benchmarks.figures import Figure
 from benchmarks.papers.jovic import show
 from benchmarks.truth.pictures import draw_methods
 from benchmarks.truth.runs import all_runs
-from benchmarks.truth.scores import AXES, CAD, GEOMETRIC, SI_PRIOR, names, over_runs, plain, pooled, ready, table
+from benchmarks.truth.scores import (
+    AXES,
+    CAD,
+    GEOMETRIC,
+    SI_PRIOR,
+    in_columns,
+    names,
+    over_runs,
+    plain,
+    pooled,
+    ready,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +45,7 @@ def study_methods(study: Study, robots: Sequence[str], seeds: int) -> None:
     for label in names(runs):
         if label != CAD:
             study.figures += _figures(label, runs, by_robot)
-    study.raw["methods"] = plain({"runs": by_robot, "axes": AXES})
+    study.raw["methods"] = plain({"runs": in_columns(by_robot), "axes": AXES})
     if study.name == WHOLE:
         draw_methods(by_robot)
 

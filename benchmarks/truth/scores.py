@@ -183,7 +183,19 @@ def table(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> tuple[list[str], l
     return headings, rows
 
 
-def plain(value: Any, digits: int = 5) -> Any:
+def in_columns(by_robot: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]]]) -> dict[str, Any]:
+    """Gives the scores by robot, candidate and what was measured, one for each seed: as they are stored."""
+    stored: dict[str, Any] = {}
+    for name, runs in by_robot.items():
+        for label in dict.fromkeys(label for run in runs for label in run):
+            rows = [run.get(label, {}) for run in runs]
+            stored.setdefault(name, {})[label] = {
+                what: [row.get(what) for row in rows] for what in dict.fromkeys(what for row in rows for what in row)
+            }
+    return stored
+
+
+def plain(value: Any, digits: int = 4) -> Any:
     """Gives numbers as JSON can hold them, rounded; what is not finite becomes words."""
     if isinstance(value, dict):
         return {str(key): plain(each, digits) for key, each in value.items()}
