@@ -8,6 +8,8 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from benchmarks.papers.jovic import show
+from benchmarks.truth.methods import WHOLE
+from benchmarks.truth.pictures import draw_limits
 from benchmarks.truth.runs import all_runs
 from benchmarks.truth.scores import CANDIDATES, GEOMETRIC, in_columns, over_runs, plain, ready, table
 
@@ -51,3 +53,6 @@ def study_limits(study: Study, robots: Sequence[str], seeds: int) -> None:
                            float(cross.max()), at_least=False, note=f"median {np.median(cross):.3f}"),
                 ]  # fmt: skip
     study.raw["limits"] = plain({"runs": raw})
+    measured = study.raw.get("methods")
+    if study.name == WHOLE and measured:
+        draw_limits({"default sensors": measured["runs"], **{words: raw[kind] for kind, words in WORDS.items()}})

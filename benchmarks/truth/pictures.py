@@ -69,3 +69,36 @@ def draw_methods(by_robot: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]
     panels[0].legend(frameon=False, fontsize=9, ncols=len(by_robot), loc="upper right", bbox_to_anchor=(1.0, 1.13))
     figure.tight_layout()
     return save_picture(plt, figure, "truth_methods")
+
+
+def draw_limits(by_kind: Mapping[str, Mapping[str, Any]], label: str = GEOMETRIC) -> Path:
+    """Draws one method's ratios to the CAD's distances as sensors, and then motions, stop being what limits it.
+
+    Args:
+        by_kind: Scores in columns (`in_columns`), by what the data are called.
+        label: The method.
+    """
+    plt = pyplot()
+    figure, panels = plt.subplots(1, 2, figsize=(12.0, 4.4))
+    titles = {"mass_ratio": "masses: rms error, as a share of CAD's", "affine_ratio": "whole links: affine distance"}
+    for panel, (what, title) in zip(panels, titles.items(), strict=True):
+        for place, columns in enumerate(by_kind.values()):
+            for number, (name, scores) in enumerate(columns.items()):
+                values = np.array(scores.get(label, {}).get(what, []), dtype=np.float64)
+                shift = 0.17 * (number - 0.5 * (len(columns) - 1))
+                x = np.linspace(place + shift - 0.05, place + shift + 0.05, len(values))
+                colour = COLOURS.get(name, OTHER)
+                panel.scatter(x, values, s=13, color=colour, label=name if place == 0 else None, linewidths=0, zorder=3)
+                if len(values):
+                    panel.hlines(np.median(values), place + shift - 0.075, place + shift + 0.075, color=colour, lw=2.2)
+        panel.axhline(1.0, color="#222222", linewidth=1.0)
+        panel.set_ylim(0.0, None)
+        panel.set_xticks(range(len(by_kind)), list(by_kind), fontsize=9)
+        panel.set_title(title, loc="left", fontsize=10)
+        panel.grid(axis="y", color="#dddddd", linewidth=0.6)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].text(-0.45, 1.0, "as CAD", fontsize=8, va="bottom")
+    panels[0].legend(frameon=False, fontsize=9)
+    figure.suptitle(f"{label}: a point for each true robot, a line for their median", x=0.01, ha="left", fontsize=10)
+    figure.tight_layout()
+    return save_picture(plt, figure, "truth_limits")
