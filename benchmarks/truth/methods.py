@@ -81,11 +81,16 @@ def _figures(label: str, runs: Sequence[Run], by_robot: Mapping[str, Sequence[Ru
                f"{np.median(centred):.3f}, within {CROSS_BAR} in {int(np.sum(centred <= CROSS_BAR))}")
     )  # fmt: skip
     if asked:
+        tared = over_runs(runs, label, "cross_tared")
         by_axis = {name: pooled(each, label) for name, each in by_robot.items()}
         worst = max(by_axis, key=lambda name: float(by_axis[name].max()))
         figures += [
             Figure(f"{label}: the same without what is constant", float(centred.max()), at_least=False,
                    note=f"worst is {_where(by_robot, label, 'cross_centred')}"),
+            Figure(f"{label}: the same with offsets of sensors taken out", float(tared.max()), at_least=False,
+                   note=f"its own of the estimate, the true ones of the truth; median {np.median(tared):.3f}, within "
+                   f"{CROSS_BAR} in {int(np.sum(tared <= CROSS_BAR))}, worst is "
+                   f"{_where(by_robot, label, 'cross_tared')}"),
             Figure(f"{label}: cross RMSE over the truth's, all true robots together, worst axis",
                    float(by_axis[worst].max()), at_least=False,
                    note=f"{AXES[int(np.argmax(by_axis[worst]))]} of {worst}; mean squares added before roots: one "

@@ -22,9 +22,10 @@ from benchmarks.truth.robots import ON_PLATES, true_robot
 from benchmarks.truth.scores import CAD, GEOMETRIC, distance, plain
 from steelyard import gather_evidence, identify
 from steelyard.identification.base_parameters import find_base_parameters
-from steelyard.identification.methods import OPTIONS, SOLVERS, Task
+from steelyard.identification.methods import OPTIONS, SOLVERS
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
+from steelyard.identification.tasks import Task
 from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
 from steelyard.regression.blas import one_blas_thread
 
