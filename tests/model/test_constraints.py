@@ -21,6 +21,7 @@ from steelyard import (
     Frozen,
     LeastMass,
     MassWithin,
+    MatterInside,
     MatterWithin,
     MirrorWithin,
     PositiveInertia,
@@ -88,7 +89,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(case: str) -> None:
 
 def test_each_kind_is_one_class_of_the_flat_api() -> None:
     assert set(CONSTRAINT_CLASSES) == {
-        "least_mass", "total_mass", "com", "inertia", "matter", "mirror", "mass_within", "frozen",
+        "least_mass", "total_mass", "com", "inertia", "matter", "matter_inside", "mirror", "mass_within", "frozen",
     }  # fmt: skip
     for made in CONSTRAINT_CLASSES.values():
         assert getattr(sy, made.__name__) is made
@@ -110,6 +111,11 @@ TEXTS = {
     "least_mass=0.01": LeastMass(0.01),
     "matter=0.02": MatterWithin(0.02),
     "matter.head*=off": MatterWithin(None, "head*"),
+    "matter_inside=ellipsoid": MatterInside(),
+    "matter_inside.torso*=box": MatterInside("box", "torso*"),
+    "matter_inside={where='hull', margin=0.02}": MatterInside("hull", margin=0.02),
+    "matter_inside={margin=0.02}": MatterInside(margin=0.02),
+    "matter_inside.head*=off": MatterInside(None, "head*"),
     "least_mass.head*=0.2": LeastMass(0.2, "head*"),
     "mass_within=0.05": MassWithin(0.05),
     "mass_within.torso*=0.35": MassWithin(0.35, "torso*"),

@@ -10,6 +10,7 @@ from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraint_system import ConstraintSystem, Rows, Separator, join_rows
 from steelyard.identification.contradictions import refuse_contradictions
 from steelyard.identification.directions import half_directions
+from steelyard.identification.enclosures import ellipsoid_rows, enclosing_ellipsoid, outer_points, slab_rows
 from steelyard.identification.separators import HullSeparator, InertiaSeparator, box_rows
 from steelyard.identification.volumes import Volume, find_reach, find_volume
 from steelyard.model.consistency import project_to_interior
@@ -20,6 +21,7 @@ from steelyard.model.constraints import (
     Frozen,
     LeastMass,
     MassWithin,
+    MatterInside,
     MatterWithin,
     MirrorWithin,
     PositiveInertia,
@@ -96,6 +98,7 @@ class _Resolution:
         self._centres()
         self._inertias()
         self._matter()
+        self._matter_inside()
         self._frozen()
         self._mirror()
         self._masses()
@@ -176,11 +179,15 @@ class _Resolution:
             "to hold it: {}.",
         )
         self._remark(outside, "The reference has the centre of mass outside the volume that must hold it: {}.")
+        self._hulls(ComInside.kind, hulls)
+
+    def _hulls(self, kind: str, hulls: Sequence[tuple[int, Volume]]) -> None:
         if hulls:
             places = np.array([place for place, _ in hulls], dtype=np.int64)
             sizes = np.array([np.linalg.norm(volume.box[1] - volume.box[0]) for _, volume in hulls])
             scales = np.maximum(self.reference[places, 0], 1e-6) * sizes
-            self.separators.append(HullSeparator(self.links, places, tuple(volume for _, volume in hulls), scales))
+            volumes = tuple(volume for _, volume in hulls)
+            self.separators.append(HullSeparator(self.links, places, volumes, scales, kind))
 
     def _volumes(self) -> list[tuple[int, ComInside, Volume]]:
         """Gives the volume of each link that has one; remarks on those that have none."""
@@ -266,6 +273,37 @@ class _Resolution:
             "again: {}.",
         )
 
+    def _matter_inside(self) -> None:
+        shapeless, asked, beyond, hulls = [], [], [], []
+        for place, constraint in self._chosen(MatterInside.kind):
+            if constraint.where is None:
+                continue
+            link, margin = self.links[place], constraint.margin
+            points = outer_points(self.model, link)
+            if not len(points):
+                shapeless.append(link)
+                if _is_named(link, constraint):
+                    asked.append((link, constraint.where))
+                continue
+            if constraint.where == "box":
+                box = np.stack([points.min(axis=0) - margin, points.max(axis=0) + margin])
+                rows = slab_rows(self.links, place, box)
+            else:
+                rows = ellipsoid_rows(self.links, place, enclosing_ellipsoid(points).widened(margin))
+            if np.any(rows.violation(self.reference) > 0.0):
+                beyond.append(f"{link} ({constraint.where})")
+            if self._is_frozen(place):
+                continue
+            self.parts.append(rows)
+            if constraint.where == "hull":
+                volume = find_volume(self.model, link, ComInside("hull", margin=margin))
+                if volume is not None and volume.facets is not None:
+                    hulls.append((place, volume))
+        _refuse_shapeless(asked, MatterInside.kind)
+        self._hulls(MatterInside.kind, hulls)
+        self._remark(shapeless, "No shapes say where the matter of {} may be, so that it is free.", every=True)
+        self._remark(beyond, "The reference has matter outside the volume that must hold it: {}.")
+
     def _unreadable(self) -> None:
         if self.unread:
             words = next(iter(self.unread.values()))
@@ -324,18 +362,18 @@ class _Resolution:
         self._remark(weightless, "The reference has no mass that the mass of {} could be near, so that it is free.")
 
 
-def _is_named(link: str, constraint: ComInside) -> bool:
+def _is_named(link: str, constraint: ComInside | MatterInside) -> bool:
     """Tells whether a pattern that says more than "all links" names a link."""
     return any(pattern.strip("*") and match_pattern(pattern, [link]) for pattern in link_patterns(constraint))
 
 
-def _refuse_shapeless(asked: Sequence[tuple[str, Any]]) -> None:
+def _refuse_shapeless(asked: Sequence[tuple[str, Any]], kind: str = ComInside.kind) -> None:
     if not asked:
         return
     links, first = [link for link, _ in asked], asked[0][0]
+    others = f" or {kind}.{first}=auto, or give a [volume] box and write {kind}.{first}=volume"
     raise IdentifiabilityError(
-        f"com: {in_words(links, limit=len(links))} {'have' if len(links) > 1 else 'has'} no shapes of which to take "
-        f"the {asked[0][1]}; write com.{first}=off or com.{first}=auto, or give a [volume] box and write "
-        f"com.{first}=volume",
+        f"{kind}: {in_words(links, limit=len(links))} {'have' if len(links) > 1 else 'has'} no shapes of which to take "
+        f"the {asked[0][1]}; write {kind}.{first}=off{others if kind == ComInside.kind else ''}",
         names=links,
     )

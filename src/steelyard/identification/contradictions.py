@@ -36,7 +36,10 @@ programme's tolerances leave."""
 _MOST_ROUNDS = 60
 """Rounds of cuts after which a family of rows counts as satisfiable; the solver has the last word."""
 
-_ORDER = ("total_mass", "mass_within", "mirror", "least_mass", "com", "matter", "inertia", "frozen", HELD)
+_ORDER = (
+    *("total_mass", "mass_within", "mirror", "least_mass", "com"),
+    *("matter", "matter_inside", "inertia", "frozen", HELD),
+)
 """In which order contradictory rows are named; what comes last is left out first where it is not needed."""
 
 

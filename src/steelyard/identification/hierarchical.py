@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DATA, REFERENCE = "data", "reference"
 
 LEVELS = {
-    "physics": ("least_mass", "total_mass", "com", "inertia", "matter", "frozen"),
+    "physics": ("least_mass", "total_mass", "com", "inertia", "matter", "matter_inside", "frozen"),
     "plausibility": ("mirror", "mass_within"),
     "data": (DATA,),
     "reference": (REFERENCE,),

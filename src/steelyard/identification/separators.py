@@ -119,14 +119,14 @@ class HullSeparator:
         places: Row of each link that it is about, shape (n,).
         volumes: The hull of each.
         scales: Each one's reference mass times the size of its box, shape (n,), kg m.
+        kind: The kind of constraint that it comes from.
     """
 
     links: tuple[str, ...]
     places: np.ndarray[tuple[int], np.dtype[np.int64]]
     volumes: tuple[Volume, ...]
     scales: FloatArray
-
-    kind = ComInside.kind
+    kind: str = ComInside.kind
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class HullSeparator:
     def first(self, *, fine: bool = False) -> Rows:
         """Gives the box around each hull, which its facets imply."""
         parts = [
-            box_rows(self.links, int(place), volume.box)
+            box_rows(self.links, int(place), volume.box, self.kind)
             for place, volume in zip(self.places, self.volumes, strict=True)
         ]
         return join_rows(parts, PARAMETER_COUNT * len(self.links))
@@ -194,7 +194,7 @@ def _beyond(facets: FloatArray, parameters: FloatArray) -> FloatArray:
     return np.asarray(facets[:, :3] @ parameters[1:4] - parameters[0] * facets[:, 3])
 
 
-def box_rows(links: Sequence[str], place: int, box: FloatArray) -> Rows:
+def box_rows(links: Sequence[str], place: int, box: FloatArray, kind: str = ComInside.kind) -> Rows:
     """Gives the six rows that keep a link's centre of mass in a box (2, 3): [jovic2016] (11)."""
     matrix = np.zeros((6, PARAMETER_COUNT * len(links)))
     begin, names = PARAMETER_COUNT * place, []
@@ -203,4 +203,4 @@ def box_rows(links: Sequence[str], place: int, box: FloatArray) -> Rows:
             matrix[2 * axis + side, begin] = -sign * box[side, axis]
             matrix[2 * axis + side, begin + 1 + axis] = sign
             names.append(f"{links[place]} CoM {'xyz'[axis]} {('>=', '<=')[side]} {box[side, axis]:.4g}")
-    return Rows(matrix, np.zeros(6), np.full(6, np.inf), tuple(names), (ComInside.kind,) * 6)
+    return Rows(matrix, np.zeros(6), np.full(6, np.inf), tuple(names), (kind,) * 6)

@@ -38,6 +38,7 @@ _KINDS = {
     "com": _Kind("where", ("margin",), by_link=True, example='"hull"'),
     "inertia": _Kind("least", ("relative", "directions"), by_link=True, example="0.1"),
     "matter": _Kind("margin", (), by_link=True, example="0.1"),
+    "matter_inside": _Kind("where", ("margin",), by_link=True, example='"ellipsoid"'),
     "mirror": _Kind("share", ("of",), by_link=False, example="0.1"),
     "mass_within": _Kind("share", (), by_link=True, example="0.35"),
     "frozen": _Kind("links", (), by_link=True, example='["head*"]'),
@@ -54,7 +55,7 @@ def parse_constraints(texts: Sequence[str], where: str = "constraints") -> tuple
 
         total_mass=63.2   total_mass={mass=63.2, tolerance=0.05}   mass_within=0.05   mass_within.torso*=0.35
         com=hull   com.head*=[[-0.1, -0.1, 0.0], [0.1, 0.1, 0.2]]   mirror=off   frozen=head*
-        frozen.head_pan=off
+        frozen.head_pan=off   matter_inside.torso*=box
 
     Args:
         texts: The texts.

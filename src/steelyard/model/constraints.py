@@ -26,6 +26,9 @@ Box = tuple[tuple[float, float, float], tuple[float, float, float]]
 COM_PLACES = ("auto", "bounds", "hull", "volume")
 """Words for where a centre of mass must lie; see `ComInside`."""
 
+MATTER_PLACES = ("ellipsoid", "box", "hull")
+"""Words for where all matter must lie; see `MatterInside`."""
+
 NEVER_NEGATIVE = ("m", "Ixx", "Iyy", "Izz")
 """Parameters that no body has below zero: only of these can one side be within a share of the other."""
 
@@ -161,6 +164,35 @@ class MatterWithin:
 
 
 @dataclass(frozen=True)
+class MatterInside:
+    """All matter of a link lies inside a volume around its shapes: ``∫ q dm ≥ 0`` for ``q ≥ 0`` inside.
+
+    It says more than `MatterWithin`, of the centre of mass too where a link can only be a possible body (the method
+    `conic`), and gives the reference no way out: shapes that are smaller than their link, or drawn elsewhere, make the
+    parameters wrong.
+
+    Attributes:
+        where: "ellipsoid": the ellipsoid of least volume around the link's shapes; "box": the box around them along the
+            axes of its joint frame; "hull": that ellipsoid, and the centre of mass in their convex hull. None for no
+            bound. A link without shapes is free where only ``*`` names it.
+        links: Pattern or patterns of links.
+        margin: How far outside the shapes there may still be matter, m.
+    """
+
+    where: str | None = "ellipsoid"
+    links: Patterns = "*"
+    margin: float = 0.0
+
+    kind: ClassVar[str] = "matter_inside"
+
+    def __post_init__(self) -> None:
+        if self.where is not None and self.where not in MATTER_PLACES:
+            raise _wrong(self, "where", f"one of {_choices(MATTER_PLACES)}")
+        _set_number(self, "margin", "a margin in m, zero or more", low=0.0, optional=False)
+        _set_patterns(self)
+
+
+@dataclass(frozen=True)
 class MirrorWithin:
     """Left and right are alike, ``(1 − share) x_i ≤ x_j ≤ (1 + share) x_i`` both ways: [jovic2016] (15) as meant.
 
@@ -241,11 +273,31 @@ class Frozen:
         _set_patterns(self)
 
 
-Constraint = LeastMass | TotalMass | ComInside | PositiveInertia | MatterWithin | MirrorWithin | MassWithin | Frozen
+Constraint = (
+    LeastMass
+    | TotalMass
+    | ComInside
+    | PositiveInertia
+    | MatterWithin
+    | MatterInside
+    | MirrorWithin
+    | MassWithin
+    | Frozen
+)
 
 CONSTRAINT_CLASSES: dict[str, type[Constraint]] = {
     each.kind: each
-    for each in (LeastMass, TotalMass, ComInside, PositiveInertia, MatterWithin, MirrorWithin, MassWithin, Frozen)
+    for each in (
+        LeastMass,
+        TotalMass,
+        ComInside,
+        PositiveInertia,
+        MatterWithin,
+        MatterInside,
+        MirrorWithin,
+        MassWithin,
+        Frozen,
+    )
 }
 """The classes by kind."""
 
