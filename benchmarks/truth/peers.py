@@ -45,7 +45,7 @@ RUNS = (*(("g1", seed) for seed in range(5)), *((f"talos{ON_PLATES}", seed) for 
 WEIGHTS = (1.0, 1e2, 1e4)
 """Of the plain LMI's prior: parameters are thought to be off by one, a tenth and a hundredth of their SI unit."""
 
-FIGAROH, PLAIN, OTHER = "figaroh", "plain LMI, weight", "plain LMI with other weight"
+FIGAROH, PLAIN, OTHER = "figaroh", "plain LMI", "LMI with another weight"
 FASTER = 10.0
 REPEATS = 3
 _UPPER = [(row, column) for column in range(4) for row in range(column + 1)]
@@ -122,7 +122,7 @@ def compare(robot: TrueRobot) -> dict[str, dict[str, Any]]:
         reducing = time.perf_counter() - begin
         for weight in WEIGHTS:
             parameters, solving, status = plain_lmi(problem, weight)
-            found[f"{PLAIN if weight == WEIGHTS[0] else OTHER} {weight:g}"] = {
+            found[PLAIN if weight == WEIGHTS[0] else f"{OTHER}, {weight:g}"] = {
                 **distance(parameters, truth), "solve_s": solving, "identify_s": reducing + solving,
                 "whole_s": gathering + reducing + solving, "status": status,
             }  # fmt: skip
@@ -181,7 +181,8 @@ def _figures(peer: str, runs: Mapping[str, Mapping[str, Mapping[str, Any]]], *, 
         ratio = ours(what) / best(what)
         figures.append(
             Figure(f"geometric over {peer}: {words}, worst of {len(runs)} runs", float(ratio.max()),
-                   1.0 if asked else None, at_least=False, note=f"median {np.median(ratio):.2f}; its best fit in each run")
+                   1.0 if asked else None, at_least=False,
+                   note=f"median {np.median(ratio):.2f}; its best fit in each run")
         )  # fmt: skip
     for what, words in {"solve_s": "solver alone", "identify_s": "from sums to parameters",
                         "whole_s": "from motions to parameters"}.items():  # fmt: skip
