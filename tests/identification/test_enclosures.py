@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import nnls
 from scipy.stats import special_ortho_group
 
-from steelyard import IdentifiabilityError, MatterInside, ModelError, load_model
+from steelyard import IdentifiabilityError, MatterInside, ModelError, identify, load_model
 from steelyard.identification.constraint_rows import resolve_constraints
 from steelyard.identification.enclosures import Ellipsoid, ellipsoid_rows, enclosing_ellipsoid, outer_points, slab_rows
 from steelyard.model.parameters import change_frame, from_mass_com_inertia
-from tests.identification.constrained_worlds import arm
+from tests.identification.constrained_worlds import arm, arm_evidence
 from tests.identification.test_constraint_rows import ROUND, SHAPES, filled_parameters, loaded, surface
 
 if TYPE_CHECKING:
@@ -161,6 +161,14 @@ def test_robots_filled_with_matter_satisfy_it(name: str, where: str) -> None:
     assert {separator.kind for separator in system.separators} == ({"matter_inside"} if where == "hull" else set())
     for seed in range(2):
         assert system.worst(filled_parameters(model, seed))[0] < 1e-12
+
+
+@pytest.mark.parametrize("method", ["quadratic", "hierarchical"])
+@pytest.mark.parametrize("where", PLACES)
+def test_methods_with_constraints_hold_it(method: str, where: str) -> None:
+    estimate = identify(arm(), arm_evidence(), method=method, constraints=[f"matter_inside={where}"])
+    assert resolve_constraints(arm(), [MatterInside(where)]).worst(estimate.parameters)[0] < 1e-8
+    assert estimate.status == "solved"
 
 
 def test_links_without_shapes_are_free_unless_they_are_named() -> None:

@@ -18,7 +18,7 @@ from scipy.linalg import qr, solve_triangular
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.cones import Block, body_blocks, body_in_words, tensor_blocks, without_cones
-from steelyard.identification.conic_faces import Point, Programme, answer_to_centre, assess, find_leanings, refine
+from steelyard.identification.conic_faces import Point, Programme, answer_to_centre, find_leanings, refine
 from steelyard.identification.constrained import Unknowns
 from steelyard.model.names import in_words
 
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 FLOOR = 1e-6
 """Share of its reference's pseudo-inertia that a link always keeps, so that rounding leaves it possible."""
 
-TIE_BREAK = 1e-6
-"""Weight of the prior where it has none: enough for one answer, and for nothing that data see at all."""
+TIE_BREAK, _SMALLEST = 1e-6, 1e-9
+"""Weight of the prior where it has none: enough for one answer, and for nothing that data see at all; and, where they
+see very sharply, the least root of it beside their greatest singular value."""
 
 _STATIONARY, _HELD = 1e-6, 1e-8
 """What a solution must show: the share of the gradient that is left, and the violation of a constraint (SI)."""
@@ -42,7 +43,7 @@ _STATIONARY, _HELD = 1e-6, 1e-8
 _LEANS = 1e-6
 """Part of the greatest push from which a constraint counts as binding."""
 
-_TOLERANCE = 1e-10
+_TOLERANCE, _FAR_OFF, _USELESS = 1e-10, 1e-6, 1e-3
 _MOST_ROUNDS = 60
 _INFEASIBLE = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
@@ -53,7 +54,7 @@ class ConicSolution:
 
     Attributes:
         unknowns: ``z``, shape (n_unknowns,).
-        alpha: The weight of the prior, as it was used.
+        alpha: The weight of the prior.
         covariance: Of ``z``, from noise, what binds taken to go on binding; shape (n_unknowns, n_unknowns).
         response: How ``z`` answers to the true one on average, likewise.
         active: Names of what binds, strongest first.
@@ -110,7 +111,7 @@ def solve_conic(
     """
     _check("alpha", alpha, 0.0, np.inf)
     _check("floor", floor, 1e-9, 0.1)
-    work = _Search(problem, system, max(float(alpha), 0.0) or TIE_BREAK, floor)
+    work = _Search(problem, system, float(alpha), floor)
     point, quality = work.minimum()
     place = point.place
     unknowns = work.unknowns.root @ place
@@ -119,7 +120,7 @@ def solve_conic(
     answer = work.unknowns.root @ moved @ (work.data @ moved).T
     left = work.factor @ place - work.right
     cost = float(left @ left) + work.unexplained
-    exact = quality.stationarity <= _STATIONARY and worst <= _HELD
+    exact = quality.stationarity <= _STATIONARY and max(worst, quality.violation) <= _HELD
     return ConicSolution(
         unknowns=unknowns,
         alpha=float(alpha),
@@ -157,6 +158,7 @@ class _Search:
         self.data = problem.matrix @ unknowns.root / problem.noise
         count = self.data.shape[1]
         weighed = np.column_stack([self.data, problem.right / problem.noise])
+        alpha = alpha or max(TIE_BREAK, float(_SMALLEST * np.linalg.norm(self.data, 2)) ** 2)
         prior = np.column_stack([np.sqrt(alpha) * np.eye(count), np.zeros(count)])
         triangle = np.asarray(np.linalg.qr(np.concatenate([weighed, prior]), mode="r"))
         self.factor, self.right = triangle[:count, :count], triangle[:count, count]
@@ -213,21 +215,28 @@ class _Search:
         return min(values, default=np.inf)
 
     def _solved(self) -> tuple[Point, Quality]:
-        """Gives clarabel's minimum, refined."""
+        """Gives clarabel's minimum, refined; a second time, on other variables, where the first was far off."""
         programme = self.programme
-        solved = _by_clarabel(programme)
-        self.problems += 1
-        self.iterations += int(solved.iterations)
-        if str(solved.status) in _INFEASIBLE:
-            raise self._contradiction(np.asarray(solved.z))
-        point = _as_point(programme, solved)
-        quality = assess(programme, point)
-        if not np.isfinite(quality.stationarity) or quality.violation > 1e-3:
+        best: tuple[Point, Quality] | None = None
+        for turned in (False, True):
+            solved = _by_clarabel(programme, turned=turned)
+            self.problems += 1
+            self.iterations += int(solved.iterations)
+            if str(solved.status) in _INFEASIBLE:
+                raise self._contradiction(np.asarray(solved.z))
+            if not np.all(np.isfinite([*solved.x, *solved.z])):
+                continue
+            found = refine(programme, _as_point(programme, solved, turned=turned), _TOLERANCE)
+            if best is None or found[1].error < best[1].error:
+                best = found
+            if best[1].error <= _FAR_OFF:
+                break
+        if best is None or best[1].violation > _USELESS:
             raise SolverError(
                 f"the semidefinite programme was not solved ({solved.status}); loosen a constraint, or raise alpha",
                 status=str(solved.status),
             )
-        return refine(programme, point, _TOLERANCE)
+        return best
 
     def _widened(self, point: Point) -> Point | None:
         """Adds what a point breaks, and gives the point with multipliers for it; None where it breaks nothing."""
@@ -310,8 +319,11 @@ def _cone_rows(blocks: Sequence[Block], count: int) -> tuple[list[Any], list[Flo
     return matrices, offsets
 
 
-def _by_clarabel(programme: Programme) -> Any:
-    """Gives clarabel's solution, with ``y`` measured from the centre: so costs are small, and gaps exact."""
+def _by_clarabel(programme: Programme, *, turned: bool = False) -> Any:
+    """Gives clarabel's solution, with ``y`` measured from the centre: so costs are small, and gaps exact.
+
+    Turned, the variables are ``factor (y − centre)``: slower, as nothing is sparse then, but the factor is not squared.
+    """
     count = len(programme.centre)
     kept = _independent(programme.equations)
     cone_rows, offsets = _cone_rows(programme.blocks, count)
@@ -326,11 +338,15 @@ def _by_clarabel(programme: Programme) -> Any:
     settings.verbose = False
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    quadratic = sparse.csc_matrix(np.triu(programme.factor.T @ programme.factor))
+    if turned:
+        matrix = solve_triangular(programme.factor, matrix.toarray().T, trans="T").T
+        quadratic = sparse.eye(count, format="csc")
+    else:
+        quadratic = sparse.csc_matrix(np.triu(programme.factor.T @ programme.factor))
     return clarabel.DefaultSolver(quadratic, np.zeros(count), sparse.csc_matrix(matrix), right, cones, settings).solve()
 
 
-def _as_point(programme: Programme, solved: Any) -> Point:
+def _as_point(programme: Programme, solved: Any, *, turned: bool) -> Point:
     multipliers = np.asarray(solved.z)
     kept = _independent(programme.equations)
     equations = np.zeros(len(programme.equations))
@@ -344,8 +360,9 @@ def _as_point(programme: Programme, solved: Any) -> Point:
         multiplier = np.zeros((block.size, block.size))
         multiplier[rows, columns] = multiplier[columns, rows] = entries
         blocks.append(multiplier)
+    step = np.asarray(solved.x)
     return Point(
-        programme.centre + np.asarray(solved.x),
+        programme.centre + (solve_triangular(programme.factor, step) if turned else step),
         equations,
         multipliers[len(kept) : len(kept) + len(programme.rows)],
         tuple(blocks),

@@ -175,7 +175,7 @@ def _balanced(lifted: FloatArray, weights: FloatArray) -> FloatArray:
     # Of more points than decide an ellipsoid, the little that is added lets the needless ones go.
     system[:count, :count], system[count, count] = np.square(gram) + _RIDGE * np.eye(count), 0.0
     step = np.linalg.solve(system, np.append(np.diagonal(gram), 0.0))[:count]
-    length = float(np.sqrt(max(step @ np.square(gram) @ step, 0.0)))
+    length = float(np.sqrt(np.maximum(step @ np.square(gram) @ step, 0.0)))
     step *= 1.0 if length < 0.25 else 1.0 / (1.0 + length)
     limits = np.divide(weights, -step, out=np.full(count, np.inf), where=step < 0.0)
     first = int(np.argmin(limits))
