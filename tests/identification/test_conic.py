@@ -245,11 +245,18 @@ def test_without_a_prior_the_data_decide() -> None:
     assert free.status == "solved"
     assert free.alpha == 0.0
     assert cost(given, free.unknowns, 0.0) < cost(given, light.unknowns, 0.0)
-    exact = build_problem(arm_evidence(noise=1e-6), choose_parameters(arm()))
-    found = solve_conic(exact, system(), alpha=0.0)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.0])
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_exact_data_give_back_all_that_they_see(noise: float, alpha: float) -> None:
+    exact = build_problem(arm_evidence(noise=noise), choose_parameters(arm()))
+    found = solve_conic(exact, system(), alpha=alpha)
     true = arm_truth().ravel() - exact.unknowns.start
-    assert cost(exact, found.unknowns, 0.0) <= cost(exact, true, 0.0)
-    np.testing.assert_allclose(exact.matrix @ found.unknowns, exact.matrix @ true, atol=1e-4)
+    assert found.status == "solved"
+    assert np.all(is_possible(exact.unknowns.expand(found.unknowns)))
+    size = np.max(np.abs(exact.matrix @ true))
+    np.testing.assert_allclose(exact.matrix @ found.unknowns, exact.matrix @ true, atol=(1e-8 + 5.0 * noise) * size)
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------

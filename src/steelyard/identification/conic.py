@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 FLOOR = 1e-6
 """Share of its reference's pseudo-inertia that a link always keeps, so that rounding leaves it possible."""
 
-TIE_BREAK, _SMALLEST = 1e-6, 1e-9
-"""Weight of the prior where it has none: enough for one answer, and for nothing that data see at all; and, where they
-see very sharply, the least root of it beside their greatest singular value."""
+TIE_BREAK = 1e-6
+"""Weight of the prior where it has none: enough for one answer, and for nothing that data see at all."""
+
+_SHARPEST = 1e9
+"""Greatest singular value of the data beside the root of the prior's weight: more cannot be told from rounding. Data
+without noise are taken to have so much."""
 
 _STATIONARY, _HELD = 1e-6, 1e-8
 """What a solution must show: the share of the gradient that is left, and the violation of a constraint (SI)."""
@@ -61,7 +64,7 @@ class ConicSolution:
         status: "solved", or "stopped" where `stationarity` or `violation` are more than they should be.
         cost: ``‖(A z − b)/noise‖² + α ‖y‖²``.
         stationarity: What is left of the gradient beside the push of what binds, as a share of the greatest of both and
-            of the gradient at the start.
+            of a millionth of the gradient at the start.
         violation: The most by which a constraint is broken, SI units.
         broken: Which constraint that is; empty where none is.
         complementarity: The gap between the cost and its lower bound by duality, as a share of the cost.
@@ -124,8 +127,8 @@ def solve_conic(
     return ConicSolution(
         unknowns=unknowns,
         alpha=float(alpha),
-        covariance=answer @ answer.T,
-        response=answer @ problem.matrix / problem.noise,
+        covariance=(problem.noise / work.noise) ** 2 * (answer @ answer.T),
+        response=answer @ problem.matrix / work.noise,
         active=work.active(point),
         status="solved" if exact else "stopped",
         cost=cost,
@@ -155,10 +158,12 @@ class _Search:
         self.system, self.floor = system, floor
         self.unknowns = unknowns = Unknowns(problem, "spread")
         self.iterations = self.problems = self.generated = 0
-        self.data = problem.matrix @ unknowns.root / problem.noise
+        self.data = problem.matrix @ unknowns.root
+        self.noise = max(problem.noise, float(np.linalg.norm(self.data, 2)) / _SHARPEST, 1e-300)
+        self.data /= self.noise
         count = self.data.shape[1]
-        weighed = np.column_stack([self.data, problem.right / problem.noise])
-        alpha = alpha or max(TIE_BREAK, float(_SMALLEST * np.linalg.norm(self.data, 2)) ** 2)
+        weighed = np.column_stack([self.data, problem.right / self.noise])
+        alpha = alpha or max(TIE_BREAK, float(np.linalg.norm(self.data, 2) / _SHARPEST) ** 2)
         prior = np.column_stack([np.sqrt(alpha) * np.eye(count), np.zeros(count)])
         triangle = np.asarray(np.linalg.qr(np.concatenate([weighed, prior]), mode="r"))
         self.factor, self.right = triangle[:count, :count], triangle[:count, count]
@@ -180,7 +185,7 @@ class _Search:
             rows=np.concatenate([level.matrix[low], -level.matrix[high]]),
             lower=np.concatenate([level.lower[low], -level.upper[high]]),
             blocks=tuple(self.bodies),
-            size=float(np.linalg.norm(self.factor.T @ self.right)),
+            size=1e-6 * float(np.linalg.norm(self.factor.T @ self.right)),
         )
 
     def minimum(self) -> tuple[Point, Quality]:

@@ -183,12 +183,13 @@ def answer_to_centre(programme: Programme, point: Point) -> FloatArray:
 def find_leanings(programme: Programme, point: Point, least: float) -> list[Leaning]:
     """Gives what the minimum leans on by more than a share of the whole push, strongest first."""
     count = len(point.place)
-    found = [Leaning(float(push), row=row) for row, push in enumerate(np.maximum(point.rows, 0.0))]
+    margins = programme.rows @ point.place - programme.lower
+    found = [Leaning(float(point.rows[row]), row=int(row)) for row in np.flatnonzero(margins < _UNIT * point.rows)]
     for number, (block, multiplier) in enumerate(zip(programme.blocks, point.blocks, strict=True)):
-        values, vectors = np.linalg.eigh(multiplier)
-        null = values > least * max(float(values[-1]), 0.0)
+        values, vectors = np.linalg.eigh(block.value(point.place) - _UNIT * multiplier)
         push = float(np.linalg.norm(block.push(_positive_part(multiplier), count)))
-        found.append(Leaning(push, block=number, null_vectors=vectors[:, null]))
+        if values[0] < 0.0:
+            found.append(Leaning(push, block=number, null_vectors=vectors[:, values < 0.0]))
     greatest = max([programme.size, *(leaning.push for leaning in found)])
     return sorted((each for each in found if each.push > least * greatest), key=lambda each: -each.push)
 
