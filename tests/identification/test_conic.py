@@ -35,7 +35,8 @@ from steelyard.identification.problem import build_problem
 from steelyard.identification.quadratic import solve_quadratic
 from steelyard.model import is_possible
 from steelyard.model.mirror import find_pairs
-from steelyard.model.parameters import change_frame_matrix, from_pseudo_inertia, to_pseudo_inertia
+from steelyard.model.parameters import change_frame_matrix, to_pseudo_inertia
+from tests.identification.body_factors import bodies_of_factors, derivative_of_bodies, factors_of
 from tests.identification.constrained_worlds import arm, arm_evidence, arm_truth, least_eigenvalues, noisy_evidence
 from tests.identification.worlds import reference
 
@@ -85,31 +86,6 @@ def scaled_difference(given: Problem, one: FloatArray, two: FloatArray) -> float
 
 
 # --- the minimum ------------------------------------------------------------------------------------------------------
-
-
-def bodies_of_factors(factors: FloatArray) -> FloatArray:
-    """Gives ``P = floor P₀ + U Uᵀ`` for lower triangular U: all bodies that are allowed, and no others."""
-    lower = np.zeros((len(arm().links), 4, 4))
-    lower[:, *np.tril_indices(4)] = factors.reshape(-1, 10)
-    return from_pseudo_inertia(FLOOR * to_pseudo_inertia(arm().parameters) + lower @ np.swapaxes(lower, -1, -2))
-
-
-def factors_of(bodies: FloatArray) -> FloatArray:
-    return np.linalg.cholesky(to_pseudo_inertia(bodies))[:, *np.tril_indices(4)].ravel()
-
-
-def derivative_of_bodies(factors: FloatArray) -> FloatArray:
-    """Gives the derivative of all parameters by all factors, link by link."""
-    rows, columns = np.tril_indices(4)
-    blocks = []
-    for link in factors.reshape(-1, 10):
-        lower = np.zeros((4, 4))
-        lower[rows, columns] = link
-        steps = np.zeros((10, 4, 4))
-        steps[np.arange(10), rows, columns] = 1.0
-        halves = steps @ lower.T
-        blocks.append(from_pseudo_inertia(halves + np.swapaxes(halves, -1, -2)).T)
-    return block_diag(*blocks)
 
 
 def stacked(given: Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
