@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.identification.base_parameters import BaseParameters
+    from steelyard.identification.drawn_models import DrawnModels
+    from steelyard.identification.posterior import Posterior
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
     from steelyard.model.write_back import WrittenModel
@@ -117,6 +119,7 @@ class Estimate:
         options: Method, parameter set, constraints and options, as used.
         certificate: Of methods under constraints, what shows that it is the minimum.
         levels: Of a hierarchy, what became of each level, and what those above cost it.
+        posterior: The density that `sample` draws from; None where the method has none.
     """
 
     model: Model
@@ -137,6 +140,7 @@ class Estimate:
     options: Mapping[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
     levels: tuple[LevelReport, ...] = ()
+    posterior: Posterior | None = None
 
     @property
     def parameters(self) -> FloatArray:
@@ -229,6 +233,20 @@ class Estimate:
     def write_model(self, path: str | Path) -> WrittenModel:
         """Writes the model with these parameters, in the format that it came in."""
         return self.model.with_parameters(self.parameters).write(path)
+
+    def sample(self, count: int, *, seed: int = 0) -> DrawnModels:
+        """Draws physically possible robots from what is known after the data: for domain randomisation, say.
+
+        Args:
+            count: How many.
+            seed: Of chance; the same seed gives the same robots.
+
+        Raises:
+            IdentifiabilityError: The method has no posterior; "geometric" and "conic" have.
+        """
+        from steelyard.identification.drawn_models import sample_models  # noqa: PLC0415  (it needs Estimate)
+
+        return sample_models(self, count, seed)
 
     def __repr__(self) -> str:
         return f"<Estimate of {self.model.name} by {self.method}: {self.status}, {len(self.notes)} notes>"

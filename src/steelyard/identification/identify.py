@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverError
 from steelyard.identification.base_parameters import find_base_parameters
 from steelyard.identification.estimate import Estimate, Fit
-from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED, Solution, Task
+from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED
 from steelyard.identification.notes import write_notes
 from steelyard.identification.parameter_sets import choose_parameters
+from steelyard.identification.physical_methods import about_projection, possible_model
 from steelyard.identification.problem import build_problem
+from steelyard.identification.tasks import Solution, Task
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import CONSTRAINT_CLASSES
 from steelyard.model.names import did_you_mean
@@ -32,7 +35,7 @@ def identify(
     model: Model,
     evidence: Evidence | Sequence[Evidence],
     *,
-    method: str = "truncated",
+    method: str = "geometric",
     parameters: str | Sequence[str] | None = None,
     mirror: bool = False,
     constraints: Sequence[Constraint | str] = (),
@@ -71,11 +74,14 @@ def identify(
     if start not in ("reference", "zero"):
         raise IdentifiabilityError(f"start is {start!r}; write 'reference' or 'zero'")
     with one_blas_thread():
-        unknowns = choose_parameters(model, parameters, mirror=mirror, from_zero=start == "zero")
-        problem = build_problem(evidence, unknowns)
+        # A prior that is infinite for impossible bodies has none of them as its reference.
+        possible, projected = possible_model(model) if method == "geometric" else (model, [])
+        unknowns = choose_parameters(possible, parameters, mirror=mirror, from_zero=start == "zero")
+        problem = build_problem(evidence, unknowns, few=method == "geometric")
         base = find_base_parameters(problem)
         try:
-            solution = SOLVERS[method](Task(model, problem, base, wanted, parts), **options)
+            solution = SOLVERS[method](Task(possible, problem, base, wanted, parts), **options)
+            solution = replace(solution, remarks=(*solution.remarks, *about_projection(projected)))
         except SolverError as error:
             nothing = np.zeros((len(unknowns), len(unknowns)))
             solution = Solution(nothing[:, 0], nothing, nothing, "failed", remarks=(_sentence(error),))
@@ -112,6 +118,7 @@ def identify(
         options=shared,
         certificate=solution.certificate,
         levels=solution.levels,
+        posterior=solution.posterior,
     )
     return write_notes(estimate, evidence, problem, solution.remarks)
 
@@ -179,6 +186,11 @@ def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray
     What neither the data nor an equation decided is off by as much as a model usually is: ``(1 − response) spread``.
     From zero, it is also off by what the reference has there.
     """
+    if solution.belief is not None:
+        after, before = (unknowns.transform @ each @ unknowns.transform.T for each in solution.belief)
+        least, most = np.asarray(np.diagonal(after)), np.asarray(np.diagonal(before))
+        shares = np.divide(least, most, out=np.ones_like(most), where=most > 0.0)
+        return after, np.clip(1.0 - shares, 0.0, 1.0)
     spread = unknowns.spread
     if solution.known is not None and len(solution.known[0]):
         rows, half = solution.known

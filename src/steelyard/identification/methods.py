@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,37 +11,26 @@ from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.bounded import solve_bounded
 from steelyard.identification.constrained import check_scale
 from steelyard.identification.constraint_rows import refuse_contradictions, resolve_constraints
-from steelyard.identification.estimate import Certificate
 from steelyard.identification.hierarchical import DATA, LEVELS, REFERENCE, read_levels, solve_hierarchical
 from steelyard.identification.parameter_sets import choose_parameters
+from steelyard.identification.physical_methods import solve_by_cones, solve_by_geometry
 from steelyard.identification.quadratic import check_alpha, cross_validate, solve_quadratic
+from steelyard.identification.tasks import SIMPLE, Solution, cascade_certificate, certified, merge_constraints
 from steelyard.identification.truncated import solve_truncated
 from steelyard.model.constraint_tables import constraint_table
-from steelyard.model.constraints import (
-    ComInside,
-    Frozen,
-    LeastMass,
-    MassWithin,
-    MatterWithin,
-    MirrorWithin,
-    PositiveInertia,
-)
 from steelyard.model.names import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from steelyard.identification.base_parameters import BaseParameters
-    from steelyard.identification.cascade import CascadeSolution
     from steelyard.identification.constraint_rows import ConstraintSystem
-    from steelyard.identification.estimate import LevelReport, Status
+    from steelyard.identification.estimate import Status
     from steelyard.identification.hierarchical import HierarchicalSolution
     from steelyard.identification.problem import Problem
+    from steelyard.identification.tasks import Task
     from steelyard.identification.truncated import Scale
     from steelyard.model import Model
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
-    from steelyard.regression import Evidence
 
 OPTIONS = {
     "truncated": ("c_max", "scale", "start"),
@@ -50,74 +38,16 @@ OPTIONS = {
     "base": ("start",),
     "quadratic": ("alpha", "scale", "start"),
     "hierarchical": ("levels", "c_max", "scale", "tolerance", "start"),
+    "conic": ("alpha", "floor", "start"),
+    "geometric": ("spread", "noise_factor"),
 }
 """Options of each method."""
 
 UNCONSTRAINED = ("truncated", "base")
 """Methods that take no constraints."""
 
-_PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
-"""What holds of every body, unless it is said otherwise."""
-
-_SIMPLE = ("least_mass", "mass_within", "frozen")
-"""Constraints that are bounds on single parameters."""
-
-_NARROW = 0.1
-"""Half width of a band, beside how far a model is usually off, up to which it counts as known."""
-
-_STATIONARY, _HELD = 1e-6, 1e-8
-"""What a certificate must show: the share of the gradient that is left, and the violation of a constraint (SI)."""
-
 _CHANCE = 1e-3
 """How unlikely it must be, by noise alone, that a level costs the data so much, before it is remarked."""
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What a method found.
-
-    Attributes:
-        unknowns: ``z``, shape (n_unknowns,).
-        covariance: Of ``z``, from noise and from nuisances that look like parameters, shape (n_unknowns, n_unknowns).
-        response: How ``z`` answers to the true one on average, shape (n_unknowns, n_unknowns).
-        status: How it went.
-        active: Bounds and constraints that bind.
-        remarks: Notes of the method's own.
-        options: Options as they were used, where the method chose them.
-        certificate: What shows that it is the minimum.
-        levels: Of a hierarchy, what became of each level.
-        known: Rows on ``z`` that constraints fix, and by how much each may still vary; None where none do.
-    """
-
-    unknowns: FloatArray
-    covariance: FloatArray
-    response: FloatArray
-    status: Status
-    active: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    options: dict[str, Any] | None = None
-    certificate: Certificate | None = None
-    levels: tuple[LevelReport, ...] = ()
-    known: tuple[FloatArray, FloatArray] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What a method has to solve.
-
-    Attributes:
-        model: The reference.
-        problem: The problem of all motions.
-        base: The base parameters.
-        constraints: The setup's and the caller's, in order.
-        parts: The Evidence of each motion, if it was given so.
-    """
-
-    model: Model
-    problem: Problem
-    base: BaseParameters
-    constraints: tuple[Constraint, ...]
-    parts: tuple[Evidence, ...]
 
 
 def _truncated(task: Task, **options: Any) -> Solution:
@@ -160,7 +90,7 @@ def _base(task: Task) -> Solution:
 
 def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread") -> Solution:
     check_scale(scale)
-    used = _merge(task.model, "quadratic", task.constraints)
+    used = merge_constraints(task.model, "quadratic", task.constraints)
     system = resolve_constraints(task.model, used)
     remarks = [*refuse_contradictions(system, task.problem.unknowns), *system.remarks]
     if alpha is None and len(task.parts) > 1:
@@ -176,9 +106,9 @@ def _quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread
         )
     check_alpha(alpha)
     found = solve_quadratic(task.problem, system, alpha=alpha, scale=scale)
-    return _certified(
+    return certified(
         task,
-        found.cascade,
+        cascade_certificate(found.cascade),
         system,
         Solution(
             found.unknowns,
@@ -202,7 +132,7 @@ def _hierarchical(
 ) -> Solution:
     check_scale(scale)
     kinds, written = read_levels(levels)
-    used = (*_merge(task.model, "hierarchical", task.constraints), *written)
+    used = (*merge_constraints(task.model, "hierarchical", task.constraints), *written)
     wanted = {kind for level in kinds.values() for kind in level}
     homeless = [constraint.kind for constraint in task.constraints if constraint.kind not in wanted]
     if homeless:
@@ -224,9 +154,9 @@ def _hierarchical(
     options: dict[str, Any] = {"constraints": constraint_table(used)}
     if levels is not None:
         options["levels"] = [list(level) for level in kinds.values()]
-    return _certified(
+    return certified(
         task,
-        found.cascade,
+        cascade_certificate(found.cascade),
         held,
         Solution(
             found.unknowns,
@@ -271,28 +201,16 @@ def check_constraints(
         return
     unknowns = choose_parameters(model, parameters, mirror=mirror)
     if method == "bounded":
-        _refuse_others([constraint for constraint in constraints if constraint.kind not in _SIMPLE])
-    system = resolve_constraints(model, _merge(model, method, (*model.setup.constraints, *constraints)))
+        _refuse_others([constraint for constraint in constraints if constraint.kind not in SIMPLE])
+    system = resolve_constraints(model, merge_constraints(model, method, (*model.setup.constraints, *constraints)))
     first = LEVELS["physics"] if method == "hierarchical" else system.kinds
     refuse_contradictions(system.of(first), unknowns)
-
-
-def _merge(model: Model, method: str, constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """Gives a method's usual constraints and those after them; of the setup's, those that the method takes."""
-    if method == "bounded":
-        return tuple(constraint for constraint in constraints if constraint.kind in _SIMPLE)
-    usual: list[Constraint] = list(_PHYSICS)
-    if method == "hierarchical":
-        usual.append(MassWithin(0.35))
-        if model.setup.mirror is not None:
-            usual.append(MirrorWithin())
-    return (*usual, *constraints)
 
 
 def _refuse_others(others: Sequence[Constraint]) -> None:
     if others:
         raise IdentifiabilityError(
-            f"the method 'bounded' takes bounds on single parameters ({in_words(list(_SIMPLE))}), not "
+            f"the method 'bounded' takes bounds on single parameters ({in_words(list(SIMPLE))}), not "
             f"{others[0].kind!r}; use the method 'quadratic'",
             names=[constraint.kind for constraint in others],
         )
@@ -304,6 +222,8 @@ SOLVERS: dict[str, Callable[..., Solution]] = {
     "base": _base,
     "quadratic": _quadratic,
     "hierarchical": _hierarchical,
+    "conic": solve_by_cones,
+    "geometric": solve_by_geometry,
 }
 """The methods."""
 
@@ -321,8 +241,8 @@ def _limits(task: Task) -> tuple[dict[str, float], dict[str, float]]:
     if not task.constraints:
         return lower, upper
     asked = task.constraints[len(task.model.setup.constraints) :]
-    _refuse_others([constraint for constraint in asked if constraint.kind not in _SIMPLE])
-    system = resolve_constraints(task.model, _merge(task.model, "bounded", task.constraints))
+    _refuse_others([constraint for constraint in asked if constraint.kind not in SIMPLE])
+    system = resolve_constraints(task.model, merge_constraints(task.model, "bounded", task.constraints))
     refuse_contradictions(system, task.problem.unknowns)
     looked_for = set(task.problem.unknowns.names)
     rows = system.rows
@@ -332,42 +252,6 @@ def _limits(task: Task) -> tuple[dict[str, float], dict[str, float]]:
             lower[name] = max(low, lower.get(name, -np.inf))
             upper[name] = min(high, upper.get(name, np.inf))
     return lower, upper
-
-
-def _certified(task: Task, cascade: CascadeSolution, held: ConstraintSystem, solution: Solution) -> Solution:
-    """Gives the solution with what certifies it; one that does not hold is not called solved."""
-    found = task.problem.unknowns.expand(solution.unknowns)
-    worst, name = held.worst(found)
-    certificate = Certificate(cascade.stationarity, worst, cascade.complementarity, cascade.rounds, cascade.generated)
-    fixed, known = _known(task, held, found)
-    solution = replace(
-        solution, certificate=certificate, known=known, active=tuple(dict.fromkeys([*solution.active, *fixed]))
-    )
-    if worst <= _HELD and cascade.stationarity <= _STATIONARY:
-        return solution
-    doubt = (
-        f"{name} is broken by {worst:.1e}" if worst > _HELD else f"{cascade.stationarity:.1e} of the gradient is left"
-    )
-    remark = f"The solver stopped before its answer was exact: {doubt}; loosen a constraint, or raise alpha."
-    return replace(solution, status="stopped", remarks=(remark, *solution.remarks))
-
-
-def _known(task: Task, held: ConstraintSystem, found: FloatArray) -> tuple[list[str], tuple[FloatArray, FloatArray]]:
-    """Gives the names of equations that hold, and rows on ``z`` that are known, with half of what they may vary by.
-
-    A band that is narrow beside how far a model is usually off is known too.
-    """
-    unknowns, rows = task.problem.unknowns, held.rows
-    matrix = rows.matrix @ unknowns.transform
-    usual = np.linalg.norm(matrix @ unknowns.spread, axis=1)
-    half = 0.5 * (rows.upper - rows.lower)
-    chosen = (usual > 0.0) & (half <= _NARROW * usual) & (rows.violation(found) <= _HELD)
-    names = [
-        f"{name.rpartition('.')[0]} frozen" if kind == Frozen.kind else name
-        for name, kind, low, high in zip(rows.names, rows.kinds, rows.lower, rows.upper, strict=True)
-        if low == high
-    ]
-    return list(dict.fromkeys(names)), (matrix[chosen], half[chosen])
 
 
 def _about_alpha(alpha: float, left: dict[float, float], motions: int) -> str:

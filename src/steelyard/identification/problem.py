@@ -32,6 +32,8 @@ class Problem:
         unknowns: The parameter set.
         system: ``[Y | f]`` for all parameters, nuisances eliminated, shape (n_rows, 10 n_links + 1).
         rank: Of the unknowns' columns, and of what nuisances took from the data.
+        column_rank: Of the unknowns' columns alone.
+        least: ``‖matrix z − right‖²`` at its least.
         variance: Of a row, from the residual, or as the Evidence knows it.
         freedom: Degrees of freedom of that variance; infinite where it is known.
     """
@@ -40,6 +42,8 @@ class Problem:
     unknowns: ParameterSet
     system: FloatArray
     rank: int
+    column_rank: int
+    least: float
     variance: float
     freedom: float
 
@@ -121,14 +125,21 @@ class Problem:
         return dict(zip(key.nuisance, values.tolist(), strict=True))
 
 
-def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
+def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = False) -> Problem:
     """Gives the reduced problem of some Evidence.
+
+    Args:
+        evidence: The Evidence.
+        unknowns: What is looked for.
+        few: Whether there may be too few equations to tell the noise, for methods that have a prior: the noise is then
+            what the weights say.
 
     Raises:
         IdentifiabilityError: There are fewer independent equations than unknowns that they can tell apart.
     """
     priors = np.array(evidence.key.priors, dtype=np.float64)
-    if not np.any(evidence.full_factor[:, -1]):
+    silent = not np.any(evidence.full_factor[:, -1])
+    if silent and (not few or np.any(evidence.full_factor)):
         raise IdentifiabilityError(
             "every measured force is zero: the sensors say nothing; check that they are connected"
         )
@@ -140,13 +151,17 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
         before = variance
         known = evidence.variance is not None
         system, taken = _eliminate(evidence, np.sqrt(variance * (1.0 if known else inflation)) / priors)
-        problem = Problem(evidence, unknowns, system, 0, variance, freedom)
-        rank, residual = _fit(problem)
-        rank += taken
+        problem = Problem(evidence, unknowns, system, 0, 0, 0.0, variance, freedom)
+        columns, residual = _fit(problem)
+        rank = columns + taken
         if evidence.variance is not None:
             variance = evidence.variance
         else:
             freedom = equations - rank
+            if freedom < 1.0 and few and evidence.key.weights:
+                freedom = max(freedom, 0.0)
+                variance = 1.0
+                break
             if freedom < 1.0:
                 raise IdentifiabilityError(
                     f"{evidence.sample_count} samples give {equations:.0f} independent equations, too few for the "
@@ -155,7 +170,7 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet) -> Problem:
             variance = residual / inflation / freedom
         if not np.any(np.isfinite(priors)) or abs(variance - before) <= _SETTLED * variance:
             break
-    return Problem(evidence, unknowns, system, rank, variance, freedom)
+    return Problem(evidence, unknowns, system, rank, columns, residual, variance, freedom)
 
 
 def _inflation(evidence: Evidence) -> float:

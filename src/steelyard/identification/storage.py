@@ -12,6 +12,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.base_parameters import BaseParameters
 from steelyard.identification.estimate import Certificate, Estimate, Fit, LevelReport, Status
+from steelyard.identification.posterior import Posterior
 from steelyard.model.loading import build_model, describe_document
 from steelyard.model.setup import parse_setup
 from steelyard.model.setup_tables import setup_tables
@@ -59,6 +60,7 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
         "options": _as_json(estimate.options),
         "certificate": None if estimate.certificate is None else asdict(estimate.certificate),
         "levels": [{name: _plain(value) for name, value in asdict(level).items()} for level in estimate.levels],
+        "posterior": None if estimate.posterior is None else estimate.posterior.to_dict(),
         "provenance": _as_json(estimate.provenance),
         "model": _model_to_dict(estimate.model),
     }
@@ -154,6 +156,7 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
         levels=tuple(
             LevelReport(**{name: _tuple(value) for name, value in level.items()}) for level in stored.get("levels", ())
         ),
+        posterior=None if stored.get("posterior") is None else Posterior.from_dict(stored["posterior"]),
     )
 
 

@@ -1,0 +1,243 @@
+"""What the geometric method minimises: data against the distance of each link to its reference, convex and smooth.
+
+With ``φ = start + transform z`` the parameters of all links, it is::
+
+    energy(z) = ‖A z − b‖² / (2 σ² κ²) + Σ w_l D(P_l(z) ‖ P0_l),   D(P ‖ P0) = tr(P P0⁻¹) − log det(P P0⁻¹) − 4,
+
+and infinite where a link is no body that can exist. Unknowns are measured by the curvature of ``Σ D`` at the reference,
+``z = root x``: in ``x`` neither units nor frames are left, and a step of one is as large for every link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotri
+
+from steelyard.exceptions import SolverError
+from steelyard.model.divergence import log_det_divergence, log_det_gradient, log_det_hessian
+from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
+
+if TYPE_CHECKING:
+    from steelyard.identification.problem import Problem
+    from steelyard.model.parameters import FloatArray
+
+    IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+_STEPS = 100
+_ENOUGH = 1e-4
+"""Part of what a step promises that it must keep."""
+
+EXACT = 1e-18
+"""Newton decrement, twice what a step would still gain, at which a minimum is exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """The least energy for given weights.
+
+    Attributes:
+        place: ``x``, shape (k,).
+        energy: There.
+        curvature: The second derivatives there, shape (k, k).
+        decrement: What Newton's next step would gain, twice.
+        slope: Greatest element of the gradient.
+        steps: Newton steps that were made.
+    """
+
+    place: FloatArray
+    energy: float
+    curvature: FloatArray
+    decrement: float
+    slope: float
+    steps: int
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The inverse of the curvature, shape (k, k)."""
+        inverse, _ = dpotri(_factor(self.curvature)[0], lower=1)
+        lower = np.tril(inverse)
+        return np.asarray(lower + np.tril(lower, -1).T)
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """A problem and its prior, in unknowns ``x`` of unit size.
+
+    Attributes:
+        reference: Parameters of possible bodies, shape (n_links, 10).
+        links: The links that have a distance of their own to their reference; not those tied to a mirror image, nor
+            those of which nothing is looked for.
+        sizes: How many unknowns each of them has, shape (len(links),).
+        root: From ``x`` to ``z``, shape (k, k).
+        maps: From ``x`` to the parameters of these links, shape (len(links), 10, k).
+        apart: Whether each unknown belongs to one link alone, in order: the prior's curvature is then made of blocks.
+        matrix: ``A`` on ``x``, divided by the noise, shape (m, k).
+        right: ``b``, divided by the noise.
+        gram: ``Aᵀ A``, shape (k, k).
+        least: ``‖A x − b‖²`` at its least.
+        rank: How many combinations of unknowns the data touch.
+    """
+
+    reference: FloatArray
+    links: IntArray
+    sizes: IntArray
+    root: FloatArray
+    maps: FloatArray
+    apart: bool
+    matrix: FloatArray
+    right: FloatArray
+    gram: FloatArray
+    least: float
+    rank: int
+
+    def bodies(self, place: FloatArray) -> FloatArray:
+        """Gives the parameters of the links at a point, shape (len(links), 10)."""
+        return np.asarray(self.reference[self.links] + self.maps @ place)
+
+    def divergences(self, place: FloatArray) -> FloatArray:
+        """Gives each link's distance to its reference at a point, shape (len(links),)."""
+        return log_det_divergence(self.bodies(place), self.reference[self.links])
+
+    def relative(self, place: FloatArray) -> FloatArray:
+        """Gives ``P₀⁻¹ P`` of each link at a point, shape (len(links), 4, 4)."""
+        before, after = to_pseudo_inertia(self.reference[self.links]), to_pseudo_inertia(self.bodies(place))
+        return np.asarray(np.linalg.solve(before, after), dtype=np.float64)
+
+    def misfit(self, place: FloatArray) -> float:
+        """Gives ``‖A x − b‖²`` in units of the noise, beyond what no parameters explain."""
+        left = self.matrix @ place - self.right
+        return max(0.0, float(left @ left) - self.least)
+
+    def energy(self, place: FloatArray, weights: FloatArray, noise: float) -> float:
+        """Gives the energy at a point, less what no parameters explain."""
+        apart = self.divergences(place)
+        if not np.all(np.isfinite(apart)):
+            return np.inf
+        return 0.5 * self.misfit(place) / noise**2 + float(weights @ apart)
+
+    def slope(self, place: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
+        """Gives the energy's gradient, shape (k,)."""
+        data = self.matrix.T @ (self.matrix @ place - self.right) / noise**2
+        pull = weights[:, None] * log_det_gradient(self.bodies(place), self.reference[self.links])
+        return np.asarray(data + np.einsum("lpk,lp->k", self.maps, pull, optimize=True))
+
+    def curvature(self, place: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
+        """Gives the energy's second derivatives, shape (k, k)."""
+        return np.asarray(self.gram / noise**2 + self.spread_out(weights[:, None, None] * self.blocks(place)))
+
+    def blocks(self, place: FloatArray) -> FloatArray:
+        """Gives the second derivatives of each link's distance by its parameters, shape (len(links), 10, 10)."""
+        return log_det_hessian(self.bodies(place))
+
+    def spread_out(self, blocks: FloatArray) -> FloatArray:
+        """Gives matrices on each link's parameters as one on ``x``, shape (k, k)."""
+        count = self.maps.shape[2]
+        if not self.apart:
+            flat = self.maps.reshape(-1, count)
+            return np.asarray(flat.T @ (blocks @ self.maps).reshape(-1, count))
+        total = np.zeros((count, count))
+        begin = 0
+        for link, size in enumerate(self.sizes.tolist()):
+            end = begin + size
+            part = self.maps[link, :, begin:end]
+            total[begin:end, begin:end] = part.T @ blocks[link] @ part
+            begin = end
+        return total
+
+    def shares(self, covariance: FloatArray, blocks: FloatArray) -> FloatArray:
+        """Gives ``tr(C M_lᵀ B_l M_l)`` of each link, shape (len(links),)."""
+        if not self.apart:
+            moved = self.maps @ covariance
+            return np.asarray(np.einsum("lpk,lqk,lpq->l", moved, self.maps, blocks, optimize=True))
+        answer, begin = np.empty(len(self.links)), 0
+        for link, size in enumerate(self.sizes.tolist()):
+            end = begin + size
+            part = self.maps[link, :, begin:end]
+            answer[link] = np.sum((part @ covariance[begin:end, begin:end] @ part.T) * blocks[link])
+            begin = end
+        return answer
+
+    def minimise(
+        self, weights: FloatArray, noise: float, start: FloatArray | None = None, *, exact: float = EXACT
+    ) -> Minimum:
+        """Gives the least energy by Newton's method; it is convex, and each step stays among possible bodies.
+
+        Args:
+            weights: Of each link's distance, shape (len(links),).
+            noise: ``κ``.
+            start: A point to begin from; by default the reference.
+            exact: Newton decrement to stop at.
+
+        Raises:
+            SolverError: No minimum was found.
+        """
+        place = np.zeros(self.maps.shape[2]) if start is None else start
+        energy = self.energy(place, weights, noise)
+        stalled = False
+        for step in range(_STEPS):
+            slope = self.slope(place, weights, noise)
+            curvature = self.curvature(place, weights, noise)
+            direction = -cho_solve(_factor(curvature), slope)
+            decrement = float(-slope @ direction)
+            if decrement <= exact or stalled:
+                return Minimum(place, energy, curvature, decrement, float(np.max(np.abs(slope), initial=0.0)), step)
+            length, moved, found = 1.0, place, np.inf
+            while length > 1e-8:
+                moved = place + length * direction
+                found = self.energy(moved, weights, noise)
+                if found <= energy - _ENOUGH * length * decrement:
+                    break
+                length *= 0.5
+            if found >= energy:
+                # Rounding hides what is left to gain: the full step is still the better place, if it is one.
+                moved = place + direction
+                found = self.energy(moved, weights, noise)
+                stalled = True
+                if not found <= energy + 1e-9 * (1.0 + abs(energy)):
+                    moved, found = place, energy
+            place, energy = moved, found
+        raise SolverError("the search for the likeliest robot did not end; check the scale of the forces")
+
+
+def _factor(curvature: FloatArray) -> tuple[FloatArray, bool]:
+    try:
+        factor, lower = cho_factor(curvature, lower=True, check_finite=False)
+    except LinAlgError as error:
+        raise SolverError(
+            "the data and the model weigh too differently to be told apart in double precision; check the weights"
+        ) from error
+    return factor, bool(lower)
+
+
+def build_landscape(problem: Problem) -> Landscape:
+    """Gives a problem, whose start is of possible bodies, and the distance of its links to that start."""
+    unknowns = problem.unknowns
+    reference = unknowns.start.reshape(-1, PARAMETER_COUNT)
+    maps = unknowns.transform.reshape(len(reference), PARAMETER_COUNT, -1)
+    owners = unknowns.chosen // PARAMETER_COUNT
+    links, sizes = np.unique(owners, return_counts=True)
+    chosen = maps[links]
+    alone = np.zeros(chosen.shape, dtype=np.bool_)
+    for row, link in enumerate(links):
+        alone[row][:, owners == link] = True
+    apart = bool(np.all(np.diff(owners) >= 0) and not np.any(chosen[~alone]))
+    curvature = np.einsum("lpk,lpq,lqj->kj", chosen, log_det_hessian(reference[links]), chosen, optimize=True)
+    root = solve_triangular(np.linalg.cholesky(curvature), np.eye(len(curvature)), lower=True).T
+    matrix = problem.matrix @ root / problem.noise
+    return Landscape(
+        reference=reference,
+        links=links,
+        sizes=sizes,
+        root=np.ascontiguousarray(root),
+        maps=chosen @ root,
+        apart=apart,
+        matrix=matrix,
+        right=problem.right / problem.noise,
+        gram=matrix.T @ matrix,
+        least=problem.least / problem.noise**2,
+        rank=problem.column_rank,
+    )

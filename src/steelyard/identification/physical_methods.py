@@ -1,0 +1,157 @@
+"""The methods that hold every link to what a body can be, as `identify` calls them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.identification.conic import FLOOR, solve_conic
+from steelyard.identification.constraint_rows import refuse_contradictions, resolve_constraints
+from steelyard.identification.estimate import Certificate
+from steelyard.identification.geometric import solve_geometric
+from steelyard.identification.link_groups import group_links
+from steelyard.identification.posterior import build_posterior
+from steelyard.identification.prior_weights import VOLUME
+from steelyard.identification.tasks import Solution, certified, merge_constraints
+from steelyard.model.consistency import is_possible, project_to_interior
+from steelyard.model.constraint_tables import constraint_table
+from steelyard.model.names import in_words
+from steelyard.model.parameters import PARAMETER_COUNT
+
+if TYPE_CHECKING:
+    from steelyard.identification.constraint_system import ConstraintSystem
+    from steelyard.identification.geometric import GeometricSolution
+    from steelyard.identification.posterior import Posterior
+    from steelyard.identification.problem import Problem
+    from steelyard.identification.tasks import Task
+    from steelyard.model import Model
+
+LOUD = 1.5
+"""Factor by which the data may be louder than they seem before it is remarked."""
+
+
+def possible_model(model: Model) -> tuple[Model, list[str]]:
+    """Gives the model with links that can exist, and the names of those that had to be changed for it."""
+    fine = np.atleast_1d(is_possible(model.parameters))
+    if np.all(fine):
+        return model, []
+    return model.with_parameters(project_to_interior(model.parameters)), [
+        link for link, possible in zip(model.links, fine, strict=True) if not possible
+    ]
+
+
+def about_projection(projected: list[str]) -> list[str]:
+    """Says which links of the reference were moved to what a body can be."""
+    if not projected:
+        return []
+    return [
+        f"The reference is impossible in {in_words(projected, limit=6)}; the nearest bodies that can exist, at least "
+        "1 mm thick, stood in for them."
+    ]
+
+
+def solve_by_cones(task: Task, *, alpha: float = 1.0, floor: float = FLOOR) -> Solution:
+    """Gives the answer of the method "conic"."""
+    used = merge_constraints(task.model, "conic", task.constraints)
+    system = resolve_constraints(task.model, used)
+    remarks = [*refuse_contradictions(system, task.problem.unknowns), *system.remarks]
+    problem = task.problem
+    found = solve_conic(problem, system, alpha=alpha, floor=floor)
+    remarks = [*about_projection(list(found.projected)), *remarks]
+    certificate = Certificate(
+        found.stationarity, found.violation, found.complementarity, found.iterations, found.generated
+    )
+    solution = Solution(
+        found.unknowns,
+        found.covariance,
+        found.response,
+        "solved",
+        found.active,
+        tuple(remarks),
+        {"alpha": alpha, "constraints": constraint_table(used)},
+    )
+    solution = certified(task, certificate, system, solution)
+    if problem.noise > 0.0 and alpha > 0.0:
+        spread = problem.unknowns.spread
+        density = build_posterior(
+            problem,
+            found.unknowns,
+            project_to_interior(task.model.parameters),
+            prior_root=np.sqrt(alpha) * np.linalg.inv(spread),
+            rows=system.rows,
+        )
+        solution = replace(solution, posterior=density)
+    return solution
+
+
+def solve_by_geometry(task: Task, *, spread: Any = None, noise_factor: float | None = None) -> Solution:
+    """Gives the answer of the method "geometric"."""
+    used = merge_constraints(task.model, "geometric", task.constraints)
+    system = resolve_constraints(task.model, used)
+    problem, links = task.problem, task.model.links
+    remarks = [*refuse_contradictions(system, problem.unknowns), *system.remarks] if used else []
+    groups = group_links(task.model, spread)
+    found = solve_geometric(problem, system, links, groups, noise_factor=noise_factor)
+    options: dict[str, Any] = {
+        "spread": {
+            group.name: float(weight**-0.5) for group, weight in zip(groups, found.weights.by_group, strict=True)
+        },
+        "noise_factor": float(found.weights.noise),
+        "constraints": constraint_table(used),
+    }
+    solution = Solution(
+        found.unknowns,
+        found.covariance,
+        found.response,
+        "solved",
+        found.active,
+        (*_about_weights(found), *remarks),
+        options,
+        belief=(found.posterior, found.prior),
+    )
+    solution = certified(task, found.certificate, system, solution)
+    return replace(solution, posterior=_density(problem, found, system))
+
+
+def _density(problem: Problem, found: GeometricSolution, system: ConstraintSystem) -> Posterior | None:
+    """Gives the posterior by ordinary volume: ``w tr X − (w − 5/2) log det X``, which is a distance of its own.
+
+    It has the weight ``w − 5/2`` and the reference ``P₀ (w − 5/2)/w``. Of links of which only some parameters are
+    looked for, the volume is left as it is.
+    """
+    if problem.noise <= 0.0:
+        return None
+    landscape, chosen = found.landscape, found.landscape.links
+    weights = np.zeros(len(landscape.reference))
+    reference = landscape.reference.copy()
+    volume = np.where(landscape.sizes == PARAMETER_COUNT, VOLUME, 0.0)
+    weights[chosen] = found.weights.by_link - volume
+    reference[chosen] *= (weights[chosen] / found.weights.by_link)[:, None]
+    louder = replace(problem, variance=problem.variance * found.weights.noise**2)
+    return build_posterior(louder, found.unknowns, reference, weights=weights, rows=system.rows)
+
+
+def _about_weights(found: GeometricSolution) -> list[str]:
+    """Says how far the model is off, and how loud the data are, as the data tell."""
+    weights = found.weights
+    shares = [
+        f"{100.0 * weight**-0.5:.0f} % ({group.name}{', as given' if group.spread is not None else ''})"
+        for group, weight in zip(found.groups, weights.by_group, strict=True)
+    ]
+    decided = float(np.sum(weights.decided))
+    words = f"The model is off by about {in_words(shares)} of a link's mass and extent"
+    remarks = [
+        f"{words}; the data decide {decided:.0f} of {len(found.unknowns)} parameters."
+        if decided >= 1.0
+        else "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
+    ]
+    if weights.noise > LOUD:
+        remarks.append(
+            f"The data contradict each other {weights.noise:.1f} times as much as their noise explains (errors of "
+            "encoders or of delays look like parameters); standard errors count it."
+        )
+    if not weights.settled:
+        remarks.append("How far the model is off had not settled; standard errors are a guess.")
+    return remarks
