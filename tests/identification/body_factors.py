@@ -12,6 +12,7 @@ from steelyard.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from tests.identification.constrained_worlds import arm
 
 if TYPE_CHECKING:
+    from steelyard.identification.problem import Problem
     from steelyard.model.parameters import FloatArray
 
 
@@ -38,3 +39,10 @@ def derivative_of_bodies(factors: FloatArray) -> FloatArray:
         halves = steps @ lower.T
         blocks.append(from_pseudo_inertia(halves + np.swapaxes(halves, -1, -2)).T)
     return block_diag(*blocks)
+
+
+def stacked(given: Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Gives ``M, c`` with the cost ``‖M z - c‖²``."""
+    prior = np.sqrt(alpha) * np.linalg.inv(given.unknowns.spread)
+    matrix = np.concatenate([given.matrix / given.noise, prior])
+    return matrix, np.concatenate([given.right / given.noise, np.zeros(len(prior))])

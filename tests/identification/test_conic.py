@@ -36,7 +36,7 @@ from steelyard.identification.quadratic import solve_quadratic
 from steelyard.model import is_possible
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import change_frame_matrix, to_pseudo_inertia
-from tests.identification.body_factors import bodies_of_factors, derivative_of_bodies, factors_of
+from tests.identification.body_factors import bodies_of_factors, derivative_of_bodies, factors_of, stacked
 from tests.identification.constrained_worlds import arm, arm_evidence, arm_truth, least_eigenvalues, noisy_evidence
 from tests.identification.worlds import reference
 
@@ -86,13 +86,6 @@ def scaled_difference(given: Problem, one: FloatArray, two: FloatArray) -> float
 
 
 # --- the minimum ------------------------------------------------------------------------------------------------------
-
-
-def stacked(given: Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Gives ``M, c`` with the cost ``‖M z - c‖²``."""
-    prior = np.sqrt(alpha) * np.linalg.inv(given.unknowns.spread)
-    matrix = np.concatenate([given.matrix / given.noise, prior])
-    return matrix, np.concatenate([given.right / given.noise, np.zeros(len(prior))])
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.1])
