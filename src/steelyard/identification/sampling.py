@@ -41,6 +41,9 @@ _WANTED_ACCEPTANCE = 0.8
 _CAREFUL = 0.1
 """Share of moves with small steps."""
 
+_FAR = 5.0
+"""Standard deviations from the centre beyond which a row is far."""
+
 _QUARTER = 0.5 * np.pi
 """The turn after which a Gaussian's place has become independent."""
 
@@ -223,14 +226,19 @@ def _energy(white: WhitePosterior, x: FloatArray, place: _Place) -> FloatArray:
 
 
 def _edges(white: WhitePosterior) -> Table | None:
-    """Gives the hard edges: rows, and links without a weight, whose energy does not rise at what is impossible."""
+    """Gives the hard edges: rows, and links without a weight, whose energy does not rise at what is impossible.
+
+    Rows so far away that hardly any chain meets them are left out: a path that ends beyond one is refused.
+    """
     free = np.flatnonzero(white.weights == 0.0)
-    if not len(free) and not len(white.margins):
+    near = white.margins < _FAR * np.linalg.norm(white.normals, axis=1)
+    if not len(free) and not np.any(near):
         return None
     entries = np.swapaxes(white.entries[:, free], 0, 1).reshape(-1)
     turn = white.turn.reshape(10, len(white.weights), white.size)[:, free]
     turn = np.swapaxes(turn, 0, 1).reshape(10 * len(free), white.size)
-    return Table(len(free), np.concatenate([entries, white.margins]), np.concatenate([turn, white.normals]))
+    edges = np.concatenate([turn, white.normals[near]])
+    return Table(len(free), np.concatenate([entries, white.margins[near]]), edges)
 
 
 class _Sampler:

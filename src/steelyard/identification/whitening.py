@@ -8,8 +8,8 @@ curvature of λ² there, as a sampler needs it, whether the edge binds or not. T
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
 
 _MOST_STEPS = 200
+_CLOSE = 1e-2
+"""Distance from an edge, in units of a link's own size, that is close."""
+
+_NEAR, _MOST_ROUNDS = 3.0, 8
+"""Standard deviations within which a row has a barrier."""
+
+_WEAKEST = 1e-8
 _SETTLED = 1e-9
 """Half of the squared Newton decrement that counts as arrived."""
 
@@ -90,21 +97,20 @@ def whiten(posterior: Posterior) -> WhitePosterior:
     """
     offset, basis = _without_equations(posterior)
     energy = _Energy.of(posterior, offset, basis)
-    centre = _find_centre(energy)
-    if centre is None and energy.open:
-        raise SolverError("neither data nor prior say how large some parameters are; give the prior some weight")
-    if centre is None:
-        raise SolverError(
-            "no robot was found that is strictly possible within the constraints, so that none can be drawn; loosen "
-            "those that leave no room"
-        )
-    triangle = np.asarray(np.linalg.qr(energy.root(centre), mode="r"))
-    sizes = np.diagonal(triangle)
-    # LAPACK's signs depend on rounding; the draws should not.
-    whitening = solve_triangular(triangle * np.where(sizes < 0.0, -1.0, 1.0)[:, None], np.eye(len(sizes)))
+    near = np.zeros(len(energy.margins), dtype=np.bool_)
+    # Rows that are far away would push the centre about, when they are many.
+    for _ in range(_MOST_ROUNDS):
+        centre, whitening = _centre_and_whitening(energy.with_rows(near))
+        margins, normals = energy.margins + energy.normals @ centre, energy.normals @ whitening
+        more = (margins < _NEAR * np.linalg.norm(normals, axis=1)) & ~near
+        if not np.any(more):
+            break
+        near |= more
+    else:
+        centre, whitening = _centre_and_whitening(energy)
     _, values, turned = np.linalg.svd(energy.matrix @ whitening, full_matrices=True)
     whitening = whitening @ turned.T
-    curvature = np.zeros(len(sizes))
+    curvature = np.zeros(basis.shape[1])
     curvature[: len(values)] = np.minimum(np.square(values), 1.0)
     slope = whitening.T @ (energy.matrix.T @ (energy.matrix @ centre - energy.right))
     return WhitePosterior(
@@ -118,6 +124,26 @@ def whiten(posterior: Posterior) -> WhitePosterior:
         margins=energy.margins + energy.normals @ centre,
         normals=energy.normals @ whitening,
     )
+
+
+def _centre_and_whitening(energy: _Energy) -> tuple[FloatArray, FloatArray]:
+    """Gives the centre, shape (d,), and the inverse root of the Hessian there, shape (d, d).
+
+    Raises:
+        SolverError: There is no centre.
+    """
+    centre = _find_centre(energy)
+    if centre is None and energy.open:
+        raise SolverError("neither data nor prior say how large some parameters are; give the prior some weight")
+    if centre is None:
+        raise SolverError(
+            "no robot was found that is strictly possible within the constraints, so that none can be drawn; loosen "
+            "those that leave no room"
+        )
+    triangle = np.asarray(np.linalg.qr(energy.root(centre), mode="r"))
+    # LAPACK's signs depend on rounding; the draws should not.
+    triangle = triangle * np.where(np.diagonal(triangle) < 0.0, -1.0, 1.0)[:, None]
+    return centre, np.asarray(solve_triangular(triangle, np.eye(len(centre))))
 
 
 def _without_equations(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
@@ -204,6 +230,10 @@ class _Energy:
             normals=normals,
         )
 
+    def with_rows(self, chosen: Any) -> _Energy:
+        """Gives the energy with barriers at some of the rows only."""
+        return replace(self, margins=self.margins[chosen], normals=self.normals[chosen])
+
     @property
     def open(self) -> bool:
         """Whether neither quadratic terms nor weights bound some direction; rows may."""
@@ -289,10 +319,15 @@ def _margins(posterior: Posterior, offset: FloatArray, basis: FloatArray) -> tup
 
 
 def _find_centre(energy: _Energy) -> FloatArray | None:
-    """Gives the minimum of the energy with its barriers: from outside, by loosening everything less and less."""
+    """Gives the minimum of the energy with its barriers; None where nothing is inside of them.
+
+    From outside, everything is loosened, and then less and less; data that pull out are weakened until all is inside.
+    """
     y = np.zeros(energy.turn.shape[1])
     needed = energy.slack(y)
-    slack = 0.0 if needed < -1e-9 else 2.0 * max(needed, 0.0) + 1e-4
+    # Also from the very edge the way is shorter when it is moved away first.
+    slack = 0.0 if needed < -_CLOSE else 2.0 * max(needed, 0.0) + _CLOSE
+    whole, strength = energy, 1.0
     for _ in range(_MOST_STEPS):
         gradient = energy.gradient(y, slack)
         root = energy.root(y, slack)
@@ -306,17 +341,21 @@ def _find_centre(energy: _Energy) -> FloatArray | None:
             return y
         if decrement <= 0.01 and slack > 0.0:
             needed = energy.slack(y)
-            if needed > 0.0 and needed > 0.95 * slack:
-                break
-            # The centre of the looser problem is inside of a tighter one: go on with that.
-            slack = 0.0 if needed < 0.0 else needed + 0.2 * (slack - needed)
+            if needed < 0.0:
+                slack, energy = 0.0, whole
+            elif needed < 0.5 * slack:
+                # The centre of the looser problem is inside of a tighter one.
+                slack = needed + 0.2 * (slack - needed)
+            elif strength > _WEAKEST:
+                strength *= 0.01
+                energy = replace(whole, matrix=strength * whole.matrix, right=strength * whole.right)
+            else:
+                return None
             continue
         length, before = 1.0, energy.value(y, slack)
         while energy.value(y + length * step, slack) > before - 0.1 * length * decrement and length > 1e-12:
             length *= 0.5
         if length <= 1e-12:
-            if slack == 0.0 and decrement <= 1e-4:
-                return y
-            break
+            return y if slack == 0.0 and decrement <= 1e-4 else None
         y = y + length * step
     return None
