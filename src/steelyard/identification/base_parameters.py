@@ -149,13 +149,17 @@ def half_width(level: float, freedom: float) -> float:
     return float(norm.ppf(upper) if np.isinf(freedom) else student.ppf(upper, freedom))
 
 
-def find_base_parameters(problem: Problem) -> BaseParameters:
+def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParameters:
     """Gives the base parameters of a problem.
 
     Which combinations can be told apart is a property of the tree and the sensors, known exactly; unknowns are gone
     through in order, and one leads a combination if those before it do not explain its column. So the combinations do
     not change from recording to recording. Where the data tell apart fewer (QR with column pivoting says how many),
     some are dropped and named.
+
+    Args:
+        problem: The problem.
+        few: Whether there may be none, for methods that have a prior.
 
     Raises:
         IdentifiabilityError: The data determine nothing.
@@ -164,6 +168,13 @@ def find_base_parameters(problem: Problem) -> BaseParameters:
     structure = evidence.dependence @ unknowns.transform
     able = leading_columns(structure, _structural_tolerance(structure, tied=bool(unknowns.tied)))
     lengths, touched = problem.lengths[able], problem.touched[able]
+    if not np.any(touched) and few:
+        none = np.zeros((0, len(unknowns)))
+        empty, size = none[:, 0], none[:, :0]
+        dropped = tuple(unknowns.names[column] for column in able)
+        return BaseParameters(
+            (), none, unknowns.names, empty, empty, size, empty, problem.freedom, float("inf"), dropped
+        )
     if not np.any(touched):
         raise IdentifiabilityError(
             "the data determine nothing: whatever the parameters do, nuisances or unknown forces explain it too"

@@ -78,7 +78,7 @@ def identify(
         possible, projected = possible_model(model) if method == "geometric" else (model, [])
         unknowns = choose_parameters(possible, parameters, mirror=mirror, from_zero=start == "zero")
         problem = build_problem(evidence, unknowns, few=method == "geometric")
-        base = find_base_parameters(problem)
+        base = find_base_parameters(problem, few=method == "geometric")
         try:
             solution = SOLVERS[method](Task(possible, problem, base, wanted, parts), **options)
             solution = replace(solution, remarks=(*solution.remarks, *about_projection(projected)))

@@ -31,6 +31,9 @@ _STEPS = 100
 _ENOUGH = 1e-4
 """Part of what a step promises that it must keep."""
 
+_SHARPEST = 1e-6
+"""Relative deviations of parameters that data may tell at the finest: beyond it, the prior drowns in rounding."""
+
 EXACT = 1e-18
 """Newton decrement, twice what a step would still gain, at which a minimum is exact."""
 
@@ -80,6 +83,7 @@ class Landscape:
         gram: ``Aᵀ A``, shape (k, k).
         least: ``‖A x − b‖²`` at its least.
         rank: How many combinations of unknowns the data touch.
+        noise: What ``A`` and ``b`` were divided by: the problem's noise, or what double precision allows beside a prior.
     """
 
     reference: FloatArray
@@ -93,6 +97,7 @@ class Landscape:
     gram: FloatArray
     least: float
     rank: int
+    noise: float
 
     def bodies(self, place: FloatArray) -> FloatArray:
         """Gives the parameters of the links at a point, shape (len(links), 10)."""
@@ -227,7 +232,9 @@ def build_landscape(problem: Problem) -> Landscape:
     apart = bool(np.all(np.diff(owners) >= 0) and not np.any(chosen[~alone]))
     curvature = np.einsum("lpk,lpq,lqj->kj", chosen, log_det_hessian(reference[links]), chosen, optimize=True)
     root = solve_triangular(np.linalg.cholesky(curvature), np.eye(len(curvature)), lower=True).T
-    matrix = problem.matrix @ root / problem.noise
+    matrix = problem.matrix @ root
+    noise = max(problem.noise, _SHARPEST * float(np.linalg.norm(matrix))) or 1.0
+    matrix = matrix / noise
     return Landscape(
         reference=reference,
         links=links,
@@ -236,8 +243,9 @@ def build_landscape(problem: Problem) -> Landscape:
         maps=chosen @ root,
         apart=apart,
         matrix=matrix,
-        right=problem.right / problem.noise,
+        right=problem.right / noise,
         gram=matrix.T @ matrix,
-        least=problem.least / problem.noise**2,
+        least=problem.least / noise**2,
         rank=problem.column_rank,
+        noise=noise,
     )

@@ -50,7 +50,7 @@ def write_notes(estimate: Estimate, evidence: Evidence, problem: Problem, remark
     gained, possible = decided(problem), estimate.base.rank + len(estimate.base.dropped)
     still = bool(evidence.travel) and len(_still(evidence)) == len(evidence.travel) == len(estimate.model.joints)
     few = estimate.fit.freedom < LEAST_FREEDOM
-    weak = still or few or gained < LEAST_GAIN * possible
+    weak = still or few or gained < LEAST_GAIN * possible or not estimate.base.rank
     notes = [
         *remarks,
         *_about_excitation(estimate, gained, weak and not few),

@@ -61,7 +61,7 @@ def solve_by_cones(task: Task, *, alpha: float = 1.0, floor: float = FLOOR) -> S
     found = solve_conic(problem, system, alpha=alpha, floor=floor)
     remarks = [*about_projection(list(found.projected)), *remarks]
     certificate = Certificate(
-        found.stationarity, found.violation, found.complementarity, found.iterations, found.generated
+        found.stationarity, found.violation, found.complementarity, found.problems, found.generated
     )
     solution = Solution(
         found.unknowns,
@@ -73,6 +73,8 @@ def solve_by_cones(task: Task, *, alpha: float = 1.0, floor: float = FLOOR) -> S
         {"alpha": alpha, "constraints": constraint_table(used)},
     )
     solution = certified(task, certificate, system, solution)
+    if found.status == "stopped":
+        solution = replace(solution, status="stopped")
     if problem.noise > 0.0 and alpha > 0.0:
         spread = problem.unknowns.spread
         density = build_posterior(
@@ -115,21 +117,20 @@ def solve_by_geometry(task: Task, *, spread: Any = None, noise_factor: float | N
     return replace(solution, posterior=_density(problem, found, system))
 
 
-def _density(problem: Problem, found: GeometricSolution, system: ConstraintSystem) -> Posterior | None:
+def _density(problem: Problem, found: GeometricSolution, system: ConstraintSystem) -> Posterior:
     """Gives the posterior by ordinary volume: ``w tr X − (w − 5/2) log det X``, which is a distance of its own.
 
     It has the weight ``w − 5/2`` and the reference ``P₀ (w − 5/2)/w``. Of links of which only some parameters are
     looked for, the volume is left as it is.
     """
-    if problem.noise <= 0.0:
-        return None
     landscape, chosen = found.landscape, found.landscape.links
     weights = np.zeros(len(landscape.reference))
     reference = landscape.reference.copy()
     volume = np.where(landscape.sizes == PARAMETER_COUNT, VOLUME, 0.0)
     weights[chosen] = found.weights.by_link - volume
     reference[chosen] *= (weights[chosen] / found.weights.by_link)[:, None]
-    louder = replace(problem, variance=problem.variance * found.weights.noise**2)
+    scale = landscape.noise * found.weights.noise / (problem.noise or 1.0)
+    louder = replace(problem, variance=(problem.variance or 1.0) * scale**2)
     return build_posterior(louder, found.unknowns, reference, weights=weights, rows=system.rows)
 
 

@@ -101,13 +101,15 @@ def find_prior_weights(
         before, loud = found, factor
         if np.any(sought):
             own = sought[groups]
-            overall = (known[own].sum() + _USUAL) / (apart[own].sum() + _USUAL / usual)
-            better = (decided + _GROUP) / (np.bincount(groups, apart, count) + _GROUP / overall)
+            overall = _between(known[own].sum(), apart[own].sum(), _USUAL, usual)
+            better = [
+                _between(one, far, _GROUP, overall)
+                for one, far in zip(decided, np.bincount(groups, apart, count), strict=True)
+            ]
             found = np.where(sought, np.clip(better, _LEAST, _GREATEST), found)
         if noise is None:
             open_ones = max(0.0, landscape.rank - (len(place) - float(share.sum())))
-            factor = float(np.sqrt((landscape.misfit(place) + _NOISE) / (open_ones + _NOISE)))
-            factor = min(factor, _LOUDEST)
+            factor = min(_between(open_ones, landscape.misfit(place), _NOISE, 1.0) ** -0.5, _LOUDEST)
         settled = bool(
             np.max(np.abs(np.log(found / before)), initial=0.0) < _SETTLED and abs(np.log(factor / loud)) < _SETTLED
         )
@@ -122,6 +124,17 @@ def find_prior_weights(
         log_evidence(landscape, minimum, found[groups], factor),
         minimum,
     )
+
+
+def _between(count: float, squares: float, beliefs: float, believed: float) -> float:
+    """Gives what a number of squares say of their inverse variance, and what was believed of it, by their numbers.
+
+    Between the two it is the mean of the logarithms: that of ``count / squares`` has the variance ``2 / count``.
+    """
+    if count <= 0.0:
+        return believed
+    said = np.log(count / max(squares, 1e-300))
+    return float(np.exp((count * said + beliefs * np.log(believed)) / (count + beliefs)))
 
 
 def log_evidence(landscape: Landscape, minimum: Minimum, weights: FloatArray, noise: float) -> float:

@@ -158,7 +158,7 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = Fal
             variance = evidence.variance
         else:
             freedom = equations - rank
-            if freedom < 1.0 and few and evidence.key.weights:
+            if few and (columns == 0 or (freedom < 1.0 and evidence.key.weights)):
                 freedom = max(freedom, 0.0)
                 variance = 1.0
                 break

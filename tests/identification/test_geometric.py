@@ -1,0 +1,357 @@
+"""The likeliest robot among those that can exist: against SciPy's search, and the laws of its prior."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import block_diag
+from scipy.optimize import minimize
+from scipy.stats import special_ortho_group, wishart
+
+from steelyard import Frozen, IdentifiabilityError, MassWithin, TotalMass, gather_evidence, identify, load_model
+from steelyard.identification import choose_parameters
+from steelyard.identification.landscape import Landscape, build_landscape
+from steelyard.identification.link_groups import group_links
+from steelyard.identification.prior_weights import find_prior_weights, log_evidence
+from steelyard.identification.problem import build_problem
+from steelyard.model.consistency import is_possible
+from steelyard.model.divergence import log_det_divergence
+from steelyard.model.mirror import find_pairs
+from steelyard.model.parameters import (
+    change_frame_matrix,
+    from_log_cholesky,
+    from_pseudo_inertia,
+    to_log_cholesky,
+    to_pseudo_inertia,
+)
+from tests.identification.constrained_worlds import arm, arm_evidence, arm_truth
+from tests.identification.worlds import reference, rich_motion, truth, with_noise
+
+
+def arm_landscape(noise: float = 3.0, parameters: Any = None) -> Landscape:
+    return build_landscape(build_problem(arm_evidence(noise=noise), choose_parameters(arm(), parameters)))
+
+
+def synthetic(truth_: np.ndarray, base: np.ndarray, rows: int, noise: float, seed: int = 0) -> Landscape:
+    """Gives a landscape of random rows on all parameters, measured in units of the prior's own curvature."""
+    generator = np.random.default_rng(seed)
+    model_like = SimpleNamespace(
+        start=base.reshape(-1), transform=np.eye(base.size), chosen=np.arange(base.size), names=()
+    )
+    empty = SimpleNamespace(
+        matrix=np.zeros((1, base.size)), right=np.zeros(1), noise=1.0, least=0.0, column_rank=0, unknowns=model_like
+    )
+    root = build_landscape(empty).root
+    matrix = generator.normal(size=(rows, base.size)) @ np.linalg.inv(root)
+    right = matrix @ (truth_ - base).reshape(-1) + noise * generator.normal(size=rows)
+    best = np.linalg.lstsq(matrix @ root, right, rcond=None)[0]
+    least = float(np.sum(np.square(matrix @ root @ best - right)))
+    rank = min(rows, base.size)
+    given = SimpleNamespace(matrix=matrix, right=right, noise=1.0, least=least, column_rank=rank, unknowns=model_like)
+    return build_landscape(given)
+
+
+def drawn(base: np.ndarray, weight: float, seed: int) -> np.ndarray:
+    """Draws bodies as the prior has them: Wishart around their references, which are the mean."""
+    generator = np.random.default_rng(seed)
+    roots = np.linalg.cholesky(to_pseudo_inertia(base))
+    scattered = wishart(2.0 * weight, np.eye(4) / (2.0 * weight)).rvs(len(base), random_state=generator)
+    return from_pseudo_inertia(roots @ scattered @ np.swapaxes(roots, 1, 2))
+
+
+class TestMinimum:
+    """The minimum for given weights."""
+
+    def test_is_that_of_another_search(self):
+        landscape = arm_landscape()
+        weights = np.array([30.0, 20.0, 10.0, 5.0])
+        found = landscape.minimise(weights, 1.5)
+
+        def energy(vector: np.ndarray) -> float:
+            bodies = from_log_cholesky(vector.reshape(4, 10))
+            place = np.linalg.solve(landscape.maps.reshape(40, 40), (bodies - landscape.reference).reshape(40))
+            return landscape.energy(place, weights, 1.5)
+
+        start = to_log_cholesky(landscape.reference).reshape(-1)
+        oracle = minimize(energy, start, method="BFGS", options={"gtol": 1e-7, "maxiter": 3000})
+        assert found.energy <= oracle.fun + 1e-9 * abs(oracle.fun)
+        assert found.energy == pytest.approx(oracle.fun, rel=1e-7)
+        np.testing.assert_allclose(
+            landscape.bodies(found.place), from_log_cholesky(oracle.x.reshape(4, 10)), rtol=2e-3, atol=2e-5
+        )
+
+    def test_no_start_finds_a_better_one(self):
+        landscape, weights = arm_landscape(), np.full(4, 10.0)
+        found = landscape.minimise(weights, 1.0)
+        for seed in range(5):
+            bodies = drawn(landscape.reference, 5.0, seed)
+            start = np.linalg.solve(landscape.maps.reshape(40, 40), (bodies - landscape.reference).reshape(40))
+            again = landscape.minimise(weights, 1.0, start)
+            assert again.energy == pytest.approx(found.energy, rel=1e-12)
+            np.testing.assert_allclose(again.place, found.place, atol=1e-8)
+
+    def test_gradient_and_curvature_are_derivatives(self):
+        landscape, weights = arm_landscape(), np.array([3.0, 30.0, 8.0, 1.0])
+        generator = np.random.default_rng(0)
+        place, way = 0.05 * generator.normal(size=40), 1e-5 * generator.normal(size=40)
+        ahead, behind = (landscape.energy(place + sign * way, weights, 2.0) for sign in (1.0, -1.0))
+        assert 0.5 * (ahead - behind) == pytest.approx(landscape.slope(place, weights, 2.0) @ way, rel=1e-6)
+        bent = 0.5 * (landscape.slope(place + way, weights, 2.0) - landscape.slope(place - way, weights, 2.0))
+        expected = landscape.curvature(place, weights, 2.0) @ way
+        np.testing.assert_allclose(bent, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
+
+    def test_links_stay_possible_whatever_the_data_say(self):
+        base = np.array(arm().parameters)
+        wild = synthetic(-5.0 * base, base, 60, 0.01)
+        found = wild.minimise(np.full(4, 4.0), 1.0)
+        assert np.all(is_possible(wild.bodies(found.place)))
+
+
+class TestInvariance:
+    """Neither units, nor frames, nor the order of links change the answer."""
+
+    @pytest.mark.parametrize("kind", ["metres", "kilograms", "frames", "order"])
+    def test_answer_moves_with_the_description(self, kind):
+        problem = build_problem(arm_evidence(noise=3.0), choose_parameters(arm()))
+        generator = np.random.default_rng(3)
+        blocks = {
+            "metres": 4 * [np.diag([1.0] + 3 * [1e3] + 6 * [1e6])],
+            "kilograms": 4 * [1e3 * np.eye(10)],
+            "frames": [
+                change_frame_matrix(special_ortho_group.rvs(3, random_state=generator), generator.normal(size=3))
+                for _ in range(4)
+            ],
+            "order": 4 * [np.eye(10)],
+        }[kind]
+        change = block_diag(*blocks)
+        order = [2, 0, 3, 1] if kind == "order" else [0, 1, 2, 3]
+        change = change.reshape(4, 10, 40)[order].reshape(40, 40)
+        moved = SimpleNamespace(
+            matrix=problem.matrix @ np.linalg.inv(change),
+            right=problem.right,
+            noise=problem.noise,
+            least=problem.least,
+            column_rank=problem.column_rank,
+            unknowns=SimpleNamespace(
+                start=change @ problem.unknowns.start, transform=np.eye(40), chosen=np.arange(40), names=()
+            ),
+        )
+        groups = np.array([0, 0, 1, 1])
+        plain = build_landscape(problem)
+        one = find_prior_weights(plain, groups)
+        other = find_prior_weights(build_landscape(moved), groups[order])
+        np.testing.assert_allclose(other.by_group, one.by_group, rtol=1e-6)
+        assert other.noise == pytest.approx(one.noise, rel=1e-6)
+        here = change @ (problem.unknowns.start + plain.root @ one.minimum.place)
+        there = moved.unknowns.start + build_landscape(moved).root @ other.minimum.place
+        scale = np.abs(change) @ np.abs(plain.root).max(axis=1)  # how far each parameter may be off
+        np.testing.assert_allclose(there / scale, here / scale, atol=1e-6)
+
+
+class TestWeights:
+    """How far the model is off, and how loud the data are, found from the data."""
+
+    BASE = np.tile(np.array(arm().parameters), (8, 1))
+
+    @pytest.mark.parametrize("spread", [0.05, 0.2, 0.35])
+    def test_spread_of_the_model_is_found(self, spread):
+        true = drawn(self.BASE, spread**-2, 1)
+        landscape = synthetic(true, self.BASE, 400, 0.02)
+        found = find_prior_weights(landscape, np.zeros(len(self.BASE), dtype=np.int64), noise=0.02)
+        assert found.by_group[0] ** -0.5 == pytest.approx(spread, rel=0.12)  # 320 numbers tell it to 4 %, and a prior
+
+    def test_groups_have_spreads_of_their_own(self):
+        groups = np.arange(len(self.BASE)) // 16
+        true = drawn(self.BASE, 400.0, 1)
+        true[16:] = drawn(self.BASE, 11.0, 2)[16:]
+        found = find_prior_weights(synthetic(true, self.BASE, 400, 0.02), groups, noise=0.02)
+        np.testing.assert_allclose(found.by_group**-0.5, [0.05, 0.30], rtol=0.15)
+
+    @pytest.mark.parametrize("noise", [1.0, 3.0])
+    def test_noise_beyond_the_residual_is_found(self, noise):
+        # Few rows, all of them explained by parameters: only the prior can tell that they are louder than they say.
+        true = drawn(self.BASE, 25.0, 4)
+        landscape = synthetic(true, self.BASE, 300, noise, seed=5)
+        landscape = replace(landscape, matrix=0.05 * landscape.matrix, gram=0.0025 * landscape.gram)
+        right = landscape.matrix @ np.linalg.solve(landscape.root, (true - self.BASE).reshape(-1))
+        right = right + noise * np.random.default_rng(6).normal(size=len(right))
+        found = find_prior_weights(replace(landscape, right=right, least=0.0), np.zeros(len(self.BASE), dtype=np.int64))
+        assert found.noise == pytest.approx(noise, rel=0.15)
+
+    def test_fixed_point_makes_the_data_likeliest(self):
+        true = drawn(self.BASE, 25.0, 7)
+        landscape = synthetic(true, self.BASE, 320, 5.0, seed=8)
+        groups = np.zeros(len(self.BASE), dtype=np.int64)
+        found = find_prior_weights(landscape, groups)
+        for factor in (0.7, 1.4):
+            worse = find_prior_weights(landscape, groups, weights=factor * found.by_group, noise=found.noise)
+            assert worse.log_evidence < found.log_evidence + 0.5
+            louder = find_prior_weights(landscape, groups, weights=found.by_group, noise=factor * found.noise)
+            assert louder.log_evidence < found.log_evidence + 0.5
+
+    def test_without_data_no_weight_is_likelier(self):
+        """The prior is normalised: what Laplace leaves falls as 1/w."""
+        landscape = arm_landscape()
+        silent = replace(
+            landscape, matrix=0.0 * landscape.matrix, gram=0.0 * landscape.gram, right=0.0 * landscape.right, least=0.0,
+            rank=0,
+        )  # fmt: skip
+        values = []
+        for weight in (20.0, 100.0, 2000.0):
+            weights = np.full(4, weight)
+            values.append(log_evidence(silent, silent.minimise(weights, 1.0), weights, 1.0))
+        np.testing.assert_allclose(values[2], 0.0, atol=1e-2)
+        assert values[0] / values[1] == pytest.approx(100.0 / 20.0, rel=0.1)
+        assert values[1] / values[2] == pytest.approx(2000.0 / 100.0, rel=0.1)
+
+    def test_known_spreads_are_kept(self):
+        model = reference("g1")
+        groups = group_links(model, {"torso*": 0.05})
+        assert {group.name: group.spread for group in groups}["torso*"] == 0.05
+        assert sorted(link for group in groups for link in group.links) == sorted(model.links)
+        with pytest.raises(IdentifiabilityError, match=r"0\.001"):
+            group_links(model, 2.0)
+        with pytest.raises(IdentifiabilityError, match="torso_link"):
+            group_links(model, {"torso_lnk": 0.1})
+
+    def test_limbs_are_groups(self):
+        names = {group.name: len(group.links) for group in group_links(load_model("g1"))}
+        assert names == {"middle": 4, "left_hip_pitch_link": 12, "left_shoulder_pitch_link": 14}
+        assert [group.name for group in group_links(arm())] == ["all links"]
+
+
+@pytest.fixture(scope="module")
+def loud_evidence():
+    return gather_evidence(reference("g1"), with_noise(rich_motion("g1"), 2, force=5.0, moment=0.3))
+
+
+class TestIdentify:
+    """The default of `identify`."""
+
+    def test_it_is_the_default_and_nearer_to_the_truth(self, loud_evidence):
+        model = reference("g1")
+        estimate = identify(model, loud_evidence)
+        assert (estimate.method, estimate.status) == ("geometric", "solved")
+        assert np.all(is_possible(estimate.parameters))
+        true = truth("g1")
+        assert log_det_divergence(estimate.parameters, true).sum() < log_det_divergence(model.parameters, true).sum()
+        error = np.linalg.norm(estimate.parameters[:, 0] - true[:, 0])
+        assert error < 0.5 * np.linalg.norm(model.parameters[:, 0] - true[:, 0])
+        certificate = estimate.certificate
+        assert certificate is not None
+        assert certificate.stationarity < 1e-8
+        assert 0.1 < estimate.options["spread"]["middle"] < 0.35
+
+    def test_intervals_hold_most_of_the_truth(self, loud_evidence):
+        estimate = identify(reference("g1"), loud_evidence)
+        low, high = np.moveaxis(estimate.intervals(0.95), 2, 0)
+        inside = (low <= truth("g1")) & (truth("g1") <= high)
+        assert np.mean(inside[:, 0]) > 0.85
+        assert np.mean(inside) > 0.85
+        assert np.all((estimate.determined >= 0.0) & (estimate.determined <= 1.0))
+
+    def test_strong_data_outweigh_the_model(self):
+        """Where the prior vanishes beside the data, all methods agree: here with cones, and with least squares."""
+        evidence = arm_evidence(noise=1e-4)
+        found = {name: identify(arm(), evidence, method=name) for name in ("geometric", "conic", "base")}
+        for estimate in found.values():
+            np.testing.assert_allclose(
+                estimate.base.of(estimate.parameters.ravel()), found["base"].base.values, rtol=1e-3, atol=1e-5
+            )
+            np.testing.assert_allclose(
+                estimate.base.of(estimate.parameters.ravel()), estimate.base.of(arm_truth().ravel()), rtol=1e-3,
+                atol=1e-4,
+            )  # fmt: skip
+
+    def test_no_information_gives_the_reference(self, loud_evidence):
+        silent = replace(loud_evidence, factor=0.0 * loud_evidence.factor, sample_count=1, effective_count=1.0)
+        estimate = identify(reference("g1"), silent)
+        np.testing.assert_allclose(estimate.parameters, reference("g1").parameters, rtol=1e-12, atol=1e-15)
+        assert np.all(estimate.determined < 1e-9)
+        assert any("The data decide nothing" in note for note in estimate.notes)
+
+    def test_impossible_reference_is_projected_and_said(self):
+        model = load_model("icub")
+        wrong = [link for link, fine in zip(model.links, is_possible(model.parameters), strict=True) if not fine]
+        assert wrong
+        motion = with_noise(rich_motion("icub"), 2)
+        estimate = identify(model, gather_evidence(model, motion))
+        assert np.all(is_possible(estimate.parameters))
+        assert any(wrong[0] in note and "stood in" in note for note in estimate.notes)
+        np.testing.assert_array_equal(estimate.reference, model.parameters)
+
+    @pytest.mark.parametrize("parameters", ["L", "LS", ["torso*", "*.m"]])
+    def test_some_parameters_alone(self, loud_evidence, parameters):
+        model = reference("g1")
+        estimate = identify(model, loud_evidence, parameters=parameters)
+        assert np.all(is_possible(estimate.parameters))
+        chosen = choose_parameters(model, parameters)
+        still = np.ones(estimate.parameters.size, dtype=np.bool_)
+        still[np.any(chosen.transform != 0.0, axis=1)] = False
+        if parameters != "LS":  # there the start itself is the mean of both sides
+            np.testing.assert_array_equal(estimate.parameters.ravel()[still], model.parameters.ravel()[still])
+
+    def test_mirror_images_stay_images(self, loud_evidence):
+        model = reference("g1")
+        estimate = identify(model, loud_evidence, mirror=True)
+        for pair in find_pairs(model):
+            np.testing.assert_allclose(
+                estimate.parameters[pair.right], pair.image(estimate.parameters[pair.left]), rtol=1e-9, atol=1e-12
+            )
+
+    def test_options_that_make_no_sense_are_refused(self, loud_evidence):
+        for options, words in (
+            ({"spread": 0.0}, "spread"),
+            ({"noise_factor": -1.0}, "noise_factor"),
+            ({"alpha": 1.0}, "no option 'alpha'"),
+        ):
+            with pytest.raises(IdentifiabilityError, match=words):
+                identify(reference("g1"), loud_evidence, **options)
+
+
+class TestConstraints:
+    """The same under constraints."""
+
+    def test_what_is_weighed_is_held_and_better_known(self, loud_evidence):
+        model, true = reference("g1"), truth("g1")
+        weight = float(true[:, 0].sum())
+        free = identify(model, loud_evidence)
+        held = identify(model, loud_evidence, constraints=[TotalMass(weight)])
+        assert held.total_mass == pytest.approx(weight, abs=1e-8)
+        assert held.total_mass_error < 1e-6 < free.total_mass_error
+        assert held.certificate is not None
+        assert held.certificate.stationarity < 1e-6
+        assert held.status == "solved"
+
+    def test_bands_bind_and_are_named(self, loud_evidence):
+        model = reference("g1")
+        held = identify(model, loud_evidence, constraints=[MassWithin(0.02), Frozen("pelvis")])
+        shares = held.parameters[:, 0] / model.parameters[:, 0] - 1.0
+        assert np.max(np.abs(shares)) <= 0.02 + 1e-8
+        np.testing.assert_allclose(held.parameters[0], model.parameters[0], rtol=1e-8, atol=1e-10)
+        assert any("torso_link" in name for name in held.active)
+        assert np.all(is_possible(held.parameters))
+
+    def test_minimum_under_constraints_is_that_of_another_search(self):
+        """SciPy's search on the same energy with the masses' sum given."""
+        model, evidence = arm(), arm_evidence(noise=3.0)
+        held = identify(model, evidence, constraints=[TotalMass(6.0)])
+        problem = build_problem(evidence, choose_parameters(model))
+        landscape = build_landscape(problem)
+        weights = np.full(4, held.options["spread"]["all links"] ** -2.0)
+        noise = held.options["noise_factor"]
+        sums = landscape.maps[:, 0, :].sum(axis=0)
+        oracle = minimize(
+            lambda x: landscape.energy(x, weights, noise),
+            np.linalg.solve(landscape.root, (held.parameters - model.parameters).ravel()) + 1e-4,
+            jac=lambda x: landscape.slope(x, weights, noise),
+            constraints={"type": "eq", "fun": lambda x: sums @ x + landscape.reference[:, 0].sum() - 6.0},
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        place = np.linalg.solve(landscape.root, (held.parameters - model.parameters).ravel())
+        assert landscape.energy(place, weights, noise) == pytest.approx(oracle.fun, rel=1e-8)
