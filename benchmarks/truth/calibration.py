@@ -53,19 +53,18 @@ KINDS = {"m": slice(0, 1), "mc": slice(1, 4), "I": slice(4, 10)}
 def draw_truth(model: Model, law: str, generator: np.random.Generator) -> FloatArray:
     """Draws a true robot around a CAD, shape (n_links, 10).
 
-    The density ``exp(−w D(P ‖ P₀))`` over pseudo-inertias is Wishart's: with ``P₀ = L Lᵀ`` and ``P = L X Lᵀ``, ``X``
-    has 2 w + 5 degrees of freedom and the scale ``1/(2 w)``.
+    The density ``exp(−w D(P ‖ P₀))`` over the volume that neither units nor frames change is Wishart's: with
+    ``P₀ = L Lᵀ`` and ``P = L X Lᵀ``, ``X`` has 2 w degrees of freedom and the scale ``1/(2 w)``; its mean is the CAD.
     """
     if law == "the laboratory's law":
         return draw_parameters(model, SPREAD, generator)
     lower = np.linalg.cholesky(to_pseudo_inertia(model.parameters))
-    drawn = wishart.rvs(2.0 * WEIGHT + 5.0, np.eye(4) / (2.0 * WEIGHT), size=len(lower), random_state=generator)
+    drawn = wishart.rvs(2.0 * WEIGHT, np.eye(4) / (2.0 * WEIGHT), size=len(lower), random_state=generator)
     truth = from_pseudo_inertia(lower @ drawn @ np.swapaxes(lower, 1, 2))
     if law == "one link twice as heavy":
         truth[generator.integers(len(truth))] *= 2.0
     if law == "CAD 20 % too heavy":
-        # The density's mean is above its mode, the CAD, by 5/(2 w).
-        truth *= 2.0 * WEIGHT / (2.0 * WEIGHT + 5.0) / 1.2
+        truth /= 1.2
     return truth
 
 
