@@ -18,9 +18,11 @@ from steelyard import (
     load_estimate,
     load_model,
 )
+from steelyard.identification.constraint_rows import resolve_constraints
 from steelyard.identification.drawn_models import DrawnModels, sample_models
-from steelyard.identification.sampling import Mixing
+from steelyard.identification.sampling import Mixing, draw
 from steelyard.model import is_possible
+from steelyard.model.constraint_tables import parse_constraints
 from tests.humanoids import humanoid, shaken
 from tests.identification.worlds import reference, rich_motion, with_noise
 from tests.model.test_write_back import ARM, assert_written
@@ -69,6 +71,15 @@ def test_draws_are_possible_and_scatter_about_the_estimate(estimate, draws) -> N
     np.testing.assert_array_equal(draws[-1].parameters, draws.parameters[39])
     with pytest.raises(IndexError):
         draws[40]
+
+
+def test_draws_of_a_whole_robot_fulfil_the_virial_law(estimate) -> None:
+    # By parts, the mean of (z − c)·∇energy is the number of unknowns, whatever c: sharper than any look at masses.
+    posterior = estimate.posterior
+    points = draw(posterior, 200, np.random.default_rng(5)).points
+    virial = np.sum((points - posterior.mode) * posterior.gradient(points), axis=1)
+    assert abs(np.mean(virial) - len(posterior)) < 4.5 * np.std(virial) / np.sqrt(200)
+    assert np.std(virial) < 0.3 * len(posterior)
 
 
 def test_left_and_right_stay_images_where_they_are_tied(draws) -> None:
@@ -188,3 +199,15 @@ def test_what_cannot_be_drawn_from_is_refused(estimate, evidence) -> None:
     for seed in (-1, 0.5, True):
         with pytest.raises(IdentifiabilityError, match="seed"):
             estimate.sample(3, seed=seed)
+
+
+def test_centres_of_mass_stay_in_their_hulls(evidence) -> None:
+    # Thousands of facets: chains bounce off a few of them, and are held to all.
+    model = reference("g1")
+    estimate = identify(model, evidence, method="geometric", constraints=["com.left_*=hull", "inertia=0.2"])
+    draws = estimate.sample(10)
+    system = resolve_constraints(model, parse_constraints(["com.left_*=hull", "inertia=0.2"]))
+    assert len(system.separators) == 2
+    for robot in draws:
+        for separator in system.separators:
+            assert np.all(separator.violation(robot.parameters) == 0.0)

@@ -50,16 +50,22 @@ class Table:
         """``edges edgesᵀ``."""
         return np.ascontiguousarray(self.edges @ self.edges.T)
 
-    def fly(self, x: FloatArray, velocity: FloatArray, time: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
+    def see(self, x: FloatArray) -> FloatArray:
+        """Gives entries and margins at places in columns, shape (n, 10 b + m)."""
+        return np.ascontiguousarray(self.start + x.T @ self.edges.T)
+
+    def fly(
+        self, x: FloatArray, velocity: FloatArray, time: FloatArray, seen: FloatArray
+    ) -> tuple[FloatArray, FloatArray, Any]:
         """Gives places, velocities, and which particles got through, after a flight.
 
         Args:
             x: Places, one per column, all of them inside, shape (d, n).
             velocity: Shape (d, n).
             time: How long each flies, shape (n,).
+            seen: What the edges see of `x`; afterwards, of the new places.
         """
         place, speed = np.array(x.T, order="C"), np.array(velocity.T, order="C")
-        seen = self.start + np.ascontiguousarray(place @ self.edges.T)
         change = np.ascontiguousarray(speed @ self.edges.T)
         through = _fly(place, speed, time, seen, change, self.links, self.edges, self.gram, _MOST_BOUNCES)
         return np.ascontiguousarray(place.T), np.ascontiguousarray(speed.T), through

@@ -7,7 +7,6 @@ import json
 import operator
 import secrets
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,13 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraint_rows import resolve_constraints
 from steelyard.identification.constraint_system import join_rows
-from steelyard.identification.directions import icosahedron_directions
 from steelyard.identification.sampling import draw
 from steelyard.identification.separators import HullSeparator, InertiaSeparator
+from steelyard.identification.whitening import whiten
 from steelyard.model.consistency import is_possible
 from steelyard.model.constraint_tables import parse_constraint_table
 from steelyard.model.names import in_words
 from steelyard.model.packages import as_path, is_folder
-from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.model.toml_table import TomlTable
 
 if TYPE_CHECKING:
@@ -38,6 +36,9 @@ if TYPE_CHECKING:
 
 METHODS = ("geometric", "conic")
 """Methods whose estimates can be drawn from."""
+
+_FEWEST_SEARCHES, _MOST_SEARCHES, _POINTS = 2, 10, 16
+"""How often, and at how many points each time, infinite families are asked for rows."""
 
 FORMAT = 1
 """Number of the index's layout."""
@@ -211,48 +212,57 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
 
 
 def _with_separators(estimate: Estimate, posterior: Posterior) -> tuple[Posterior, Callable[[FloatArray], Any] | None]:
-    """Gives the posterior with rows of the families of its constraints, and what tells whether all the others hold."""
+    """Gives the posterior with some rows of its constraints' infinite families, and what tells whether all hold.
+
+    Chains bounce off rows, and are refused by the rest: the rows are those that points near the centre break.
+    """
     table = estimate.options.get("constraints")
     if not table:
         return posterior, None
     constraints = parse_constraint_table(TomlTable(dict(table), "[constraints]", None))
-    listed: list[Rows] = []
-    tests: list[Callable[[FloatArray], Any]] = []
-    for separator in resolve_constraints(estimate.model, constraints).separators:
-        if isinstance(separator, InertiaSeparator) and not np.any(separator.least > 0.0):
-            # A possible body has a positive inertia.
-            continue
-        some = _thinned(separator.every()) if isinstance(separator, HullSeparator) else separator.first(fine=True)
-        listed.append(some)
-        tests.append(partial(_none_violated, separator))
-    if not listed:
+    separators = [
+        separator
+        for separator in resolve_constraints(estimate.model, constraints).separators
+        # A possible body has a positive inertia.
+        if not (isinstance(separator, InertiaSeparator) and not np.any(separator.least > 0.0))
+    ]
+    if not separators:
         return posterior, None
-    rows = join_rows(listed, len(posterior.start))
-    told = replace(
+    generator = np.random.default_rng(0)
+    for search in range(_MOST_SEARCHES):
+        white = whiten(posterior)
+        around = generator.normal(size=(white.size, _POINTS))
+        around[:, 0] = 0.0
+        robots = posterior.parameters(white.points(around))
+        broken = [[each.violated(robot) for each in separators] for robot in robots]
+        if search >= _FEWEST_SEARCHES and not any(len(rows) for rows in broken[0]):
+            break
+        posterior = _with_rows(posterior, join_rows([rows for of in broken for rows in of], len(posterior.start)))
+    return posterior, lambda robots: np.logical_and.reduce([_none_violated(each, robots) for each in separators])
+
+
+def _with_rows(posterior: Posterior, rows: Rows) -> Posterior:
+    """Gives the posterior under more rows, each once."""
+    _, first = np.unique(np.column_stack([rows.matrix, rows.lower, rows.upper]), axis=0, return_index=True)
+    fresh = rows.pick(np.sort(first))
+    return replace(
         posterior,
-        rows=np.concatenate([posterior.rows, rows.matrix]),
-        lower=np.concatenate([posterior.lower, rows.lower]),
-        upper=np.concatenate([posterior.upper, rows.upper]),
+        rows=np.concatenate([posterior.rows, fresh.matrix]),
+        lower=np.concatenate([posterior.lower, fresh.lower]),
+        upper=np.concatenate([posterior.upper, fresh.upper]),
     )
-    return told, lambda parameters: np.logical_and.reduce([test(parameters) for test in tests])
 
 
 def _none_violated(separator: Separator, parameters: FloatArray) -> Any:
+    if isinstance(separator, HullSeparator):
+        answer = np.ones(len(parameters), dtype=np.bool_)
+        for place, volume in zip(separator.places, separator.volumes, strict=True):
+            if volume.facets is None:
+                continue
+            beyond = np.column_stack([-volume.facets[:, 3], volume.facets[:, :3]]) @ parameters[:, place, :4].T
+            answer &= np.max(beyond, axis=0, initial=-np.inf) <= 0.0
+        return answer
     return np.array([not np.any(separator.violation(robot) > 0.0) for robot in parameters], dtype=np.bool_)
-
-
-def _thinned(rows: Rows) -> Rows:
-    """Gives some of a hull's facets, spread over all directions: chains bounce off these, and are tested by all."""
-    places = np.argmax(rows.matrix != 0.0, axis=1) // PARAMETER_COUNT
-    directions = icosahedron_directions(1)
-    kept: list[int] = []
-    for place in np.unique(places):
-        own = np.flatnonzero(places == place)
-        begin = PARAMETER_COUNT * int(place)
-        normals = -rows.matrix[own, begin + 1 : begin + 4]
-        normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
-        kept += own[np.unique(np.argmax(normals @ directions.T, axis=0))].tolist()
-    return rows.pick(kept)
 
 
 def _make(folder: Path) -> None:

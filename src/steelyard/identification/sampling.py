@@ -41,7 +41,7 @@ _WANTED_ACCEPTANCE = 0.8
 _CAREFUL = 0.1
 """Share of moves with small steps."""
 
-_FAR = 5.0
+_FAR = 4.0
 """Standard deviations from the centre beyond which a row is far."""
 
 _QUARTER = 0.5 * np.pi
@@ -174,7 +174,7 @@ def _start(white: WhitePosterior, generator: np.random.Generator, chains: int, a
     for _ in range(60):
         place = _Place.at(white, x)
         with np.errstate(invalid="ignore"):
-            outside = ~(place.inside & (_energy(white, x, place) <= highest))
+            outside = ~(place.possible & _within(white, x) & (_energy(white, x, place) <= highest))
         if allowed is not None:
             outside |= ~allowed(x)
         if not np.any(outside):
@@ -195,24 +195,28 @@ class _Place:
         below: Their factors; see `factorise`.
         pivots: Their pivots.
         positive: Which are positive definite, shape (b, chains).
-        margins: Of the rows, shape (m, chains).
-        inside: Which chains are inside, shape (chains,).
     """
 
     entries: FloatArray
     below: FloatArray
     pivots: FloatArray
     positive: Any
-    margins: FloatArray
-    inside: Any
 
     @classmethod
     def at(cls, white: WhitePosterior, x: FloatArray) -> _Place:
         entries = white.matrices(x)
         below, pivots = factorise(entries)
-        positive = are_positive(pivots)
-        margins = white.margins[:, None] + white.normals @ x
-        return cls(entries, below, pivots, positive, margins, np.all(positive, axis=0) & np.all(margins > 0.0, axis=0))
+        return cls(entries, below, pivots, are_positive(pivots))
+
+    @property
+    def possible(self) -> Any:
+        """Whether all links of each chain are, shape (chains,)."""
+        return np.all(self.positive, axis=0)
+
+
+def _within(white: WhitePosterior, x: FloatArray) -> Any:
+    """Tells which chains hold all rows, shape (chains,)."""
+    return np.all(white.margins[:, None] + white.normals @ x > 0.0, axis=0)
 
 
 def _energy(white: WhitePosterior, x: FloatArray, place: _Place) -> FloatArray:
@@ -262,7 +266,7 @@ class _Sampler:
         """Moves the chains, and finds the step with which enough moves are accepted."""
         logs: list[float] = []
         for move in range(moves):
-            rate = self.move()
+            rate, _ = self.move()
             self.step *= float(np.exp((rate - _WANTED_ACCEPTANCE) * 2.0 / np.sqrt(1.0 + move)))
             self.step = float(np.clip(self.step, 1e-3, 0.6))
             logs.append(np.log(self.step))
@@ -271,7 +275,7 @@ class _Sampler:
     def run(self, moves: int) -> None:
         """Moves the chains, and keeps where they are after each move."""
         for _ in range(moves):
-            self.accepted.append(self.move())
+            self.accepted.append(self.move()[1])
             self.history.append(self.x)
             self.energies.append(_energy(self.white, self.x, _Place.at(self.white, self.x)))
 
@@ -298,42 +302,52 @@ class _Sampler:
         """Steps in a move: about a quarter turn."""
         return int(np.ceil(_QUARTER / self.step))
 
-    def move(self) -> float:
-        """Moves every chain once, and gives the mean probability with which they were to be accepted."""
+    def move(self) -> tuple[float, float]:
+        """Moves every chain once; gives the mean probability of being accepted by energy, and by all that must hold."""
         white, generator, x = self.white, self.generator, self.x
         chains = x.shape[1]
-        steps = self.steps
         # Each chain has a step of its own, so that none comes back to where it was; now and then a much smaller one, so
         # that none is caught where the energy is steep.
         usual, small = generator.uniform(0.7, 1.1, size=chains), 10.0 ** generator.uniform(-1.5, 0.0, size=chains)
         angle = self.step * np.where(generator.uniform(size=chains) < _CAREFUL, small, usual)
-        cosine, sine = np.cos(angle), np.sin(angle)
         velocity = generator.normal(size=x.shape)
         chance = generator.uniform(size=chains)
         place = _Place.at(white, x)
         before = _energy(white, x, place) + 0.5 * np.sum(np.square(velocity), axis=0)
-        kick = 0.5 * angle * self.force(x, place)
-        going = np.ones(chains, dtype=np.bool_)
-        for _ in range(steps):
-            velocity = velocity + kick
-            if self.table is not None:
-                x, velocity, through = self.table.fly(x, velocity, np.where(going, angle, 0.0))
-                going &= through
-            else:
-                x, velocity = cosine * x + sine * velocity, cosine * velocity - sine * x
-            place = _Place.at(white, x)
-            # A path that came to a place outside is refused, and stays there.
-            going &= place.inside
-            kick = np.where(going, 0.5 * angle * self.force(x, place), 0.0)
-            velocity = velocity + kick
+        x, velocity, going = self._follow(x, velocity, angle, place)
+        place = _Place.at(white, x)
         after = _energy(white, x, place) + 0.5 * np.sum(np.square(velocity), axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
-            probability = np.where(going, np.minimum(1.0, np.exp(before - after)), 0.0)
+            probability = np.where(going & place.possible, np.minimum(1.0, np.exp(before - after)), 0.0)
         probability[np.isnan(probability)] = 0.0
+        rate = float(np.mean(probability))
+        probability[~_within(white, x)] = 0.0
         if self.allowed is not None:
-            probability = np.where(self.allowed(x), probability, 0.0)
+            probability[~self.allowed(x)] = 0.0
         self.x = np.where(chance < probability, x, self.x)
-        return float(np.mean(probability))
+        return rate, float(np.mean(probability))
+
+    def _follow(
+        self, x: FloatArray, velocity: FloatArray, angle: FloatArray, place: _Place
+    ) -> tuple[FloatArray, FloatArray, Any]:
+        """Gives where paths end, and which did not come to a place outside: those are refused, and stay there."""
+        going = np.ones(x.shape[1], dtype=np.bool_)
+        cosine, sine = np.cos(angle), np.sin(angle)
+        seen = None if self.table is None else self.table.see(x)
+        kick = 0.5 * angle * self.force(x, place)
+        for _ in range(self.steps):
+            velocity = velocity + kick
+            if self.table is None or seen is None:
+                x, velocity = cosine * x + sine * velocity, cosine * velocity - sine * x
+            else:
+                x, velocity, through = self.table.fly(x, velocity, np.where(going, angle, 0.0), seen)
+                going &= through
+            if self.weighed:
+                place = _Place.at(self.white, x)
+                going &= place.possible
+            kick = np.where(going, 0.5 * angle * self.force(x, place), 0.0)
+            velocity = velocity + kick
+        return x, velocity, going
 
     def force(self, x: FloatArray, place: _Place) -> FloatArray:
         """Gives the force of all, or beside the unit Gaussian's where the motion is its; shape (d, chains)."""
