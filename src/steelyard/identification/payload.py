@@ -14,7 +14,7 @@ from steelyard.exceptions import EvidenceError, IdentifiabilityError
 from steelyard.identification.payload_finding import FoundPayload, PayloadFinding
 from steelyard.identification.payload_fit import fit_body, fit_loads
 from steelyard.identification.payload_notes import write_payload_notes
-from steelyard.identification.payload_problem import build_payload_problem, choose_links, point_parameters
+from steelyard.identification.payload_problem import build_payload_problem, choose_links
 from steelyard.regression import Evidence
 from steelyard.regression.blas import one_blas_thread
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.identification.payload_finding import PayloadStatus
-    from steelyard.identification.payload_fit import LoadFit
+    from steelyard.identification.payload_fit import BodyFit, LoadFit
     from steelyard.identification.payload_problem import PayloadProblem
     from steelyard.model import Model
 
@@ -101,7 +101,8 @@ def find_payload(
         without = None
         if found and baseline is not None and same_sensors and evidence.key.nuisance:
             zeroed = build_payload_problem(model, evidence, baseline, cad_spread=spread, same_sensors=False)
-            without = _search(zeroed, chosen, removed=removed, most=1, level=level).p_value
+            named = [model.link_index(payload.link) for payload in found]
+            without = _search(zeroed, named, removed=removed, most=1, level=level).p_value * len(chosen) / len(named)
     finding = PayloadFinding(
         robot=model.name,
         status=status,
@@ -159,12 +160,8 @@ def _search(problem: PayloadProblem, chosen: Sequence[int], *, removed: bool, mo
     accepted: LoadFit | None = None
     first: tuple[float, float, float] | None = None
     misfit, freedom, taken = 1.0, problem.freedom, None
-    while True:
-        fits = [
-            fit_loads(problem, (*(accepted.links if accepted else ()), link), removed=removed, near=accepted)
-            for link in visible
-            if accepted is None or link not in accepted.links
-        ]
+    while accepted is None or len(accepted.links) < most:
+        fits = _rivals(problem, accepted, visible, removed=removed, level=level)
         if not fits:
             break
         best = max(fits, key=lambda fit: _weight(problem, fit))
@@ -174,35 +171,59 @@ def _search(problem: PayloadProblem, chosen: Sequence[int], *, removed: bool, mo
             fits, best = [settled], settled
         new_misfit, new_freedom = _misfit(problem, best)
         scaled = problem.with_noise(new_misfit)
-        before = _cost(problem, accepted) / new_misfit**2
         # With the noise that is left, whatever comes near is weighed again: evidences differ by more than a factor.
         near = _weight(problem, best) - _NEAR * new_misfit**2
         again = [
             fit_loads(scaled, fit.links, removed=removed, near=fit) for fit in fits if _weight(problem, fit) > near
         ]
         best = max(again, key=lambda fit: _weight(scaled, fit))
-        allowed = [fit for fit in again if removed or fit.masses[-1] > 0.0]
-        ratio = max(0.0, max((before - fit.cost for fit in allowed), default=0.0))
+        known = None if accepted is None else fit_loads(scaled, accepted.links, removed=removed, near=accepted)
+        allowed = [fit.cost for fit in again if removed or fit.masses[-1] > 0.0]
+        ratio = max(0.0, _cost(scaled, known) - min(allowed, default=np.inf))
         p_value = _p_value(ratio, new_freedom, len(visible))
-        nothing = _nothing(scaled, visible, again, before if accepted is None else None, accepted, removed=removed)
+        nothing = _nothing(scaled, visible, again, known)
         if first is None:
             first = (ratio, p_value, nothing)
-            taken = _taken(problem, fits, len(visible), level)
-        if accepted is None:
             misfit, freedom = new_misfit, new_freedom
+            taken = _taken(problem, fits, len(visible), level)
         if p_value > level or nothing > _DOUBT or (not removed and best.masses[-1] <= 0.0):
             break
         accepted, misfit, freedom = best, new_misfit, new_freedom
-        if len(accepted.links) >= most:
-            break
     scaled = problem.with_noise(misfit)
     if accepted is not None:
         accepted = fit_loads(scaled, accepted.links, removed=removed, near=accepted)
         alone = [fit_loads(scaled, [link], removed=removed) for link in accepted.links]
-        ratio = max(float(scaled.right @ scaled.right) - fit.cost for fit in alone)
+        ratio = max(_cost(scaled, None) - fit.cost for fit in alone)
         first = (ratio, _p_value(ratio, freedom, len(visible)), first[2] if first else 0.0)
     assert first is not None  # noqa: S101  (there was a round)
     return _Search(scaled, tuple(chosen), visible, accepted, *first, misfit, freedom, removed, taken)
+
+
+def _rivals(
+    problem: PayloadProblem, accepted: LoadFit | None, visible: Sequence[int], *, removed: bool, level: float
+) -> list[LoadFit]:
+    """Gives the fits with one load more, on each link that could come near the best; none where none can matter."""
+    known = () if accepted is None else accepted.links
+    bounds = {link: _bound(problem, (*known, link)) for link in visible if link not in known}
+    fits: list[LoadFit] = []
+    window = 0.0
+    for link in sorted(bounds, key=lambda each: bounds[each]):
+        if fits and bounds[link] > min(fit.cost for fit in fits) + window:
+            break
+        if not fits and accepted is not None:
+            before = fit_loads(problem, known, removed=removed, near=accepted).cost
+            if _p_value(before - bounds[link], problem.freedom, len(visible)) > level:
+                break
+        fits.append(fit_loads(problem, (*known, link), removed=removed, near=accepted))
+        window = 4.0 * _NEAR * min(_misfit(problem, fit)[0] for fit in fits) ** 2
+    return fits
+
+
+def _bound(problem: PayloadProblem, links: Sequence[int]) -> float:
+    """Gives a cost that no load on given links can be below: that of any ten numbers for each."""
+    basis = np.linalg.qr(np.concatenate([problem.of(link) for link in links], axis=1))[0]
+    shares = basis.T @ problem.right
+    return float(problem.right @ problem.right - shares @ shares)
 
 
 def _weight(problem: PayloadProblem, fit: LoadFit) -> float:
@@ -210,22 +231,10 @@ def _weight(problem: PayloadProblem, fit: LoadFit) -> float:
     return fit.log_evidence + float(np.sum(np.log(np.linalg.det(problem.roots[list(fit.links)]))))
 
 
-def _nothing(
-    problem: PayloadProblem,
-    visible: Sequence[int],
-    fits: Sequence[LoadFit],
-    empty: float | None,
-    accepted: LoadFit | None,
-    *,
-    removed: bool,
-) -> float:
-    """Gives the probability that there is no further load, if that is as likely as not beforehand."""
+def _nothing(problem: PayloadProblem, visible: Sequence[int], fits: Sequence[LoadFit], known: LoadFit | None) -> float:
+    """Gives the probability that there is no load beyond those known, if that is as likely as not beforehand."""
     room = float(logsumexp(np.log(np.linalg.det(problem.roots[list(visible)]))))
-    if accepted is None:
-        none = -0.5 * (0.0 if empty is None else empty)
-    else:
-        known = fit_loads(problem, accepted.links, removed=removed, near=accepted)
-        none = _weight(problem, known)
+    none = -0.5 * _cost(problem, None) if known is None else _weight(problem, known)
     some = float(logsumexp([_weight(problem, fit) for fit in fits])) - room
     return float(1.0 / (1.0 + np.exp(np.clip(some - none, -700.0, 700.0))))
 
@@ -241,8 +250,7 @@ def _misfit(problem: PayloadProblem, fit: LoadFit) -> tuple[float, float]:
 
 
 def _effect(problem: PayloadProblem, fit: LoadFit) -> Any:
-    parts = zip(fit.links, fit.masses.tolist(), fit.positions, strict=True)
-    return np.sum([problem.of(link) @ point_parameters(mass, position) for link, mass, position in parts], axis=0)
+    return np.sum([problem.of(link) @ fit.parameters(number) for number, link in enumerate(fit.links)], axis=0)
 
 
 def _cost(problem: PayloadProblem, fit: LoadFit | None) -> float:
@@ -284,13 +292,11 @@ def _settle(problem: PayloadProblem, fit: LoadFit, visible: Sequence[int], *, re
 def _moved(
     problem: PayloadProblem, fit: LoadFit, number: int, visible: Sequence[int], *, removed: bool
 ) -> list[LoadFit]:
-    """Gives the fits in which one load is on each link in turn, the others where they are."""
-    fits = []
+    """Gives the fits in which one load is on each link in turn that could come near; the others stay where they are."""
+    fits = [fit]
     for link in visible:
-        if link == fit.links[number]:
-            fits.append(fit)
-        elif link not in fit.links:
-            links = tuple(link if k == number else other for k, other in enumerate(fit.links))
+        links = tuple(link if k == number else other for k, other in enumerate(fit.links))
+        if link not in fit.links and _bound(problem, links) < fit.cost + 4.0 * _NEAR:
             fits.append(fit_loads(problem, links, removed=removed, near=fit))
     return fits
 
@@ -314,7 +320,7 @@ def _describe(search: _Search, level: float) -> tuple[FoundPayload, ...]:
         mass, position = float(fit.masses[number]), fit.positions[number]
         errors = np.sqrt(np.diagonal(fit.covariance)[_LOAD * number : _LOAD * (number + 1)])
         body = fit_body(problem, fit, number)
-        rigid, left = _is_rigid(search, body.gain, level)
+        rigid, left = _is_rigid(search, number, body, level)
         if rigid:
             body = fit_body(problem.with_noise(left), fit, number)
             mass, position = float(body.parameters[0]), body.parameters[1:4] / body.parameters[0]
@@ -327,7 +333,8 @@ def _describe(search: _Search, level: float) -> tuple[FoundPayload, ...]:
                 position=np.array(position),
                 position_errors=errors[1:],
                 rigid=body.parameters if rigid else None,
-                candidates={names[k]: float(shares[k]) for k in order},
+                candidates={names[k]: float(shares[k]) for k in order}
+                | {problem.links[other]: 0.0 for other in search.candidates if problem.links[other] not in names},
                 masses={names[k]: float(fits[k].masses[number]) for k in order},
                 likelihood_ratio=ratio,
                 p_value=_p_value(ratio, search.freedom, len(search.candidates)),
@@ -336,13 +343,17 @@ def _describe(search: _Search, level: float) -> tuple[FoundPayload, ...]:
     return tuple(sorted(found, key=lambda payload: -payload.likelihood_ratio))
 
 
-def _is_rigid(search: _Search, gain: float, level: float) -> tuple[bool, float]:
-    """Tells whether the data ask for an extent, and by how much the misfit is then less: part of it was that extent."""
-    freedom = len(search.problem.directions.T) - _LOAD * len(search.fit.links if search.fit else ()) - _BODY
+def _is_rigid(search: _Search, number: int, body: BodyFit, level: float) -> tuple[bool, float]:
+    """Tells whether the data ask for an extent, and how much of the misfit is then left: part of it was that extent."""
+    problem, fit = search.problem, search.fit
+    assert fit is not None  # noqa: S101  (there is a load)
+    freedom = problem.directions.shape[1] - _LOAD * len(fit.links) - _BODY
     if search.misfit == 1.0 or freedom < 1:
-        return gain > chi2.isf(level, _BODY), 1.0
-    left = max((freedom + _BODY - gain) / freedom, 1.0 / search.misfit**2)
-    return gain / left > _BODY * f_distribution.isf(level, _BODY, freedom), float(np.sqrt(left))
+        return body.gain > chi2.isf(level, _BODY), 1.0
+    change = problem.of(fit.links[number]) @ (fit.parameters(number) - body.parameters)
+    shares = problem.directions.T @ (problem.right - _effect(problem, fit) + change)
+    left = min(1.0, max(float(np.sqrt(shares @ shares / freedom)), 1.0 / search.misfit))
+    return body.gain / left**2 > _BODY * f_distribution.isf(level, _BODY, freedom), left
 
 
 def _limits(search: _Search, level: float) -> dict[str, float]:

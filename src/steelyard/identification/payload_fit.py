@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from steelyard.identification.payload_problem import PayloadProblem
     from steelyard.model.parameters import FloatArray
 
-EXTENT = 0.1
-"""Standard deviation (m) of how far a body's matter is from its centre."""
+SMALL, EXTENT = 0.05, 0.1
+"""How far (m) a load's matter is from its centre: where it counts as a point, and of a body, as standard deviations."""
+
+_TENSOR = np.array([1.0, np.sqrt(2.0), 1.0, np.sqrt(2.0), np.sqrt(2.0), 1.0]) / SMALL**2
+"""What makes the numbers of a load's inertia (by its mass, m²) alike in all directions, with `SMALL` as unit."""
 
 _MOST_STEPS = 100
 _SETTLED = 1e-10
@@ -26,13 +29,14 @@ _SETTLED = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class LoadFit:
-    """Point masses on some links that fit best.
+    """Small loads on some links that fit best.
 
     Attributes:
         links: The links, by number.
         masses: Shape (n,), kg.
         positions: In each link's joint frame, shape (n, 3), m.
-        cost: ``‖right − columns ψ‖²`` and the squares of how far positions are from their centres, by their priors.
+        extents: Inertia of each about its centre by its mass, shape (n, 6), m².
+        cost: ``‖right − columns ψ‖²``, and the priors of positions and extents.
         covariance: Of (mass, position) of each load, one after the other, shape (4 n, 4 n).
         log_evidence: Logarithm of the marginal likelihood, by Laplace's approximation, beside that of no noise at all.
     """
@@ -40,17 +44,24 @@ class LoadFit:
     links: tuple[int, ...]
     masses: FloatArray
     positions: FloatArray
+    extents: FloatArray
     cost: float
     covariance: FloatArray
     log_evidence: float
 
+    def parameters(self, number: int) -> FloatArray:
+        """Gives the ten parameters of one load, shape (10,)."""
+        return small_load(float(self.masses[number]), self.positions[number], self.extents[number])
+
 
 def fit_loads(problem: PayloadProblem, links: Sequence[int], *, removed: bool, near: LoadFit | None = None) -> LoadFit:
-    """Gives the point masses on given links that fit best.
+    """Gives the small loads on given links that fit best.
 
-    It minimises ``‖right − Σ columns_k ψ(m_k, p_k)‖² + Σ ‖L_k⁻¹ (p_k − c_k)‖² + Σ (m_k / M)²`` by Levenberg's and
-    Marquardt's steps: ψ is linear in m and quadratic in p. It starts from each link's centre, and from the best mass
-    and first moment where their inertia is left out.
+    With ``ψ(m, p, E)`` the ten parameters of a mass m at p with a little inertia m E about its centre, it minimises
+    ``‖right − Σ columns_k ψ_k‖² + Σ ‖L_k⁻¹ (p_k − c_k)‖² + Σ ‖E_k / r²‖² + Σ (m_k / M)²`` by Levenberg's and
+    Marquardt's steps. A load is a point as far as it can be told; without E, the inertia of a ball of steel would be
+    looked for elsewhere. It starts from each link's centre, and from the best mass and first moment where inertias are
+    left out.
 
     Args:
         problem: The problem.
@@ -66,19 +77,23 @@ def fit_loads(problem: PayloadProblem, links: Sequence[int], *, removed: bool, n
     inverses = np.linalg.inv(roots)
     count = len(links)
 
+    size = PARAMETER_COUNT
+
     def residual(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        loads = values.reshape(count, 4)
-        left, slopes = right.copy(), np.zeros((len(right), 4 * count))
-        rows, row_slopes = np.zeros(4 * count), np.zeros((4 * count, 4 * count))
-        for number, (mass, *place) in enumerate(loads):
-            position, block = np.array(place), columns[:, PARAMETER_COUNT * number : PARAMETER_COUNT * (number + 1)]
-            left -= block @ point_parameters(mass, position)
-            first = 4 * number
-            slopes[:, first : first + 4] = -block @ _point_slopes(mass, position)
-            rows[first] = mass / problem.mass_scale
+        loads = values.reshape(count, size)
+        left, slopes = right.copy(), np.zeros((len(right), size * count))
+        rows, row_slopes = np.zeros(size * count), np.zeros((size * count, size * count))
+        for number, load in enumerate(loads):
+            first = size * number
+            block, own = columns[:, first : first + size], np.arange(first, first + size)
+            left -= block @ small_load(float(load[0]), load[1:4], load[4:])
+            slopes[:, own] = -block @ load_slopes(float(load[0]), load[1:4], load[4:])
+            rows[first] = load[0] / problem.mass_scale
             row_slopes[first, first] = 1.0 / problem.mass_scale
-            rows[first + 1 : first + 4] = inverses[number] @ (position - centres[number])
+            rows[own[1:4]] = inverses[number] @ (load[1:4] - centres[number])
             row_slopes[first + 1 : first + 4, first + 1 : first + 4] = inverses[number]
+            rows[own[4:]] = _TENSOR * load[4:]
+            row_slopes[own[4:], own[4:]] = _TENSOR
         return np.concatenate([left, rows]), np.concatenate([slopes, row_slopes])
 
     best: tuple[float, FloatArray, FloatArray] | None = None
@@ -88,18 +103,21 @@ def fit_loads(problem: PayloadProblem, links: Sequence[int], *, removed: bool, n
             best = found
     assert best is not None  # noqa: S101  (there is always a start)
     cost, values, slopes = best
-    loads = values.reshape(count, 4)
+    loads = values.reshape(count, size)
     triangle = np.linalg.qr(slopes, mode="r")
     inverse = np.linalg.inv(triangle)
-    covariance = inverse @ inverse.T
-    # Beside the priors' own: what the data narrow the loads down to is what many places cost.
-    occam = np.sum(np.log(np.abs(np.diagonal(triangle)))) + np.sum(np.log(np.linalg.det(roots)))
-    evidence = -0.5 * cost - occam - count * np.log(problem.mass_scale)
+    kept = np.concatenate([np.arange(size * number, size * number + 4) for number in range(count)])
+    covariance = inverse[kept] @ inverse[kept].T
+    # What the data narrow loads down to, beside what the priors do: many places cost.
+    narrow = np.sum(np.log(np.abs(np.diagonal(triangle)))) - count * np.sum(np.log(_TENSOR))
+    evidence = -0.5 * cost - narrow - np.sum(np.log(np.linalg.det(roots))) - count * np.log(problem.mass_scale)
     if not removed:
         errors = np.sqrt(np.diagonal(covariance)[::4])
         evidence += float(np.sum(np.log(2.0) + log_ndtr(loads[:, 0] / errors)))
     penalty = float(np.sum(np.square(loads[:, 0] / problem.mass_scale)))
-    return LoadFit(tuple(links), loads[:, 0], loads[:, 1:], cost - penalty, covariance, float(evidence))
+    return LoadFit(
+        tuple(links), loads[:, 0], loads[:, 1:4], loads[:, 4:], cost - penalty, np.asarray(covariance), float(evidence)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +144,15 @@ def fit_body(problem: PayloadProblem, fit: LoadFit, number: int) -> BodyFit:
     others = [k for k in range(len(fit.links)) if k != number]
     right = problem.right.copy()
     for k in others:
-        right -= problem.of(fit.links[k]) @ point_parameters(float(fit.masses[k]), fit.positions[k])
+        right -= problem.of(fit.links[k]) @ fit.parameters(k)
     link = fit.links[number]
     small = np.asarray(np.linalg.qr(np.concatenate([problem.of(link), right[:, None]], axis=1), mode="r"))
     columns, right = small[:, :-1], small[:, -1]
     inverse, centre = np.linalg.inv(problem.roots[link]), problem.centres[link]
 
     def body(values: FloatArray) -> FloatArray:
-        triangle = np.zeros((3, 3))
-        triangle[np.tril_indices(3)] = values[4:]
+        a, b, c, d, e, f = values[4:].tolist()
+        triangle = np.array([[a, 0.0, 0.0], [b, c, 0.0], [d, e, f]])
         second = triangle @ triangle.T
         tensor = np.trace(second) * np.eye(3) - second
         extent = values[0] * tensor[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
@@ -206,6 +224,10 @@ def _starts(
         else:
             blocks.append(problem.centres[link])
     centred = _with_masses(np.array(blocks), columns, right)
+    if near is not None:
+        for number, link in enumerate(links):
+            if link in known:
+                centred.reshape(len(links), -1)[number, 4:] = near.extents[known[link]]
     linear = []
     for number, link in enumerate(links):
         block = columns[:, PARAMETER_COUNT * number : PARAMETER_COUNT * number + 4]
@@ -232,16 +254,24 @@ def _with_masses(positions: FloatArray, columns: FloatArray, right: FloatArray) 
         for number, position in enumerate(positions)
     ]
     masses = np.linalg.lstsq(np.stack(units, axis=1), right, rcond=1e-12)[0]
-    return np.concatenate([masses[:, None], positions], axis=1).reshape(-1)
+    return np.concatenate([masses[:, None], positions, np.zeros((len(masses), 6))], axis=1).reshape(-1)
 
 
-def _point_slopes(mass: float, position: FloatArray) -> FloatArray:
-    """Gives the derivatives of a point mass' ten parameters by its mass and position, shape (10, 4)."""
+def small_load(mass: float, position: FloatArray, extent: FloatArray) -> FloatArray:
+    """Gives the ten parameters of a mass with a little inertia about its centre, `extent` by its mass, shape (10,)."""
+    parameters = point_parameters(mass, position)
+    parameters[4:] += mass * extent
+    return parameters
+
+
+def load_slopes(mass: float, position: FloatArray, extent: FloatArray) -> FloatArray:
+    """Gives the derivatives of `small_load` by mass, position and extent, shape (10, 10)."""
     x, y, z = position.tolist()
-    slopes = np.zeros((PARAMETER_COUNT, 4))
-    slopes[:, 0] = point_parameters(1.0, position)
-    slopes[1:4, 1:] = mass * np.eye(3)
-    slopes[4:, 1:] = mass * np.array(
+    slopes = np.zeros((PARAMETER_COUNT, PARAMETER_COUNT))
+    slopes[:, 0] = small_load(1.0, position, extent)
+    slopes[1:4, 1:4] = mass * np.eye(3)
+    slopes[4:, 1:4] = mass * np.array(
         [[0.0, 2 * y, 2 * z], [-y, -x, 0.0], [2 * x, 0.0, 2 * z], [-z, 0.0, -x], [0.0, -z, -y], [2 * x, 2 * y, 0.0]]
     )
+    slopes[4:, 4:] = mass * np.eye(6)
     return slopes
