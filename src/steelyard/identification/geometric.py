@@ -35,6 +35,9 @@ _ROUNDS = 60
 _HELD = 1e-9
 """What may be left of a row, scaled to length one, for it to count as held."""
 
+_TINY = 1e-6
+"""Part of the data's slope at the start below which what is left of one is taken beside that."""
+
 _INSIDE = 0.9
 """Part of the way to the edge of what can exist that a step goes at most."""
 
@@ -137,10 +140,15 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
 
 
 def _stationarity(landscape: Landscape, weights: PriorWeights, place: FloatArray) -> float:
-    """Gives what is left of the gradient as a share of the data's."""
+    """Gives what is left of the gradient as a share of the data's, or of a millionth of what that was at the start."""
     data = landscape.matrix.T @ (landscape.matrix @ place - landscape.right) / weights.noise**2
     left = landscape.slope(place, weights.by_link, weights.noise)
-    return float(np.linalg.norm(left) / max(1.0, float(np.linalg.norm(data))))
+    return float(np.linalg.norm(left) / max(1.0, float(np.linalg.norm(data)), _least_slope(landscape, weights)))
+
+
+def _least_slope(landscape: Landscape, weights: PriorWeights) -> float:
+    """Gives the slope beside which rounding counts: where data are sharp, little of theirs is left at the minimum."""
+    return _TINY * float(np.linalg.norm(landscape.matrix.T @ landscape.right)) / weights.noise**2
 
 
 def _inverse_within(curvature: FloatArray, free: FloatArray) -> FloatArray:
@@ -187,7 +195,8 @@ def _hold(problem: Problem, landscape: Landscape, weights: PriorWeights, system:
             rows = np.concatenate([rows, np.linalg.solve(turn.T, equal.T).T])
             free = _free(rows, len(place))
             left = free.T @ landscape.slope(place, weights.by_link, weights.noise)
-            share = float(np.linalg.norm(left) / max(1.0, float(np.linalg.norm(slope))))
+            whole = max(1.0, float(np.linalg.norm(slope)), _least_slope(landscape, weights))
+            share = float(np.linalg.norm(left)) / whole
             return _Held(place, free, unknowns.active(found, [names, ()]), found, share, number)
         place, energy, feasible = _step(landscape, weights, place, step, slope, energy, feasible)
     raise SolverError("the likeliest robot under these constraints was not found; loosen a constraint")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.identification.tasks import PHYSICAL
 from steelyard.model.consistency import is_possible
 from steelyard.model.names import in_words
 from steelyard.motion import GRAVITY
@@ -81,10 +82,12 @@ def decided(problem: Problem) -> float:
 
 def _about_excitation(estimate: Estimate, gained: float, weak: bool) -> Iterator[str]:
     possible = estimate.base.rank + len(estimate.base.dropped)
-    yield (
-        f"The data decide about {gained:.0f} of {possible} combinations of parameters; in the others, noise says less "
-        "than the model does."
-    )
+    if estimate.method != "geometric":
+        # It has a prior of its own, and tells what the data decide beside that.
+        yield (
+            f"The data decide about {gained:.0f} of {possible} combinations of parameters; in the others, noise says "
+            "less than the model does."
+        )
     if weak:
         yield (
             "WEAK: beside what is left unexplained, the motion excites next to nothing, and what the estimate says "
@@ -231,7 +234,7 @@ def _about_links(estimate: Estimate) -> Iterator[str]:
             f"mass): {in_words(others, limit=6)}. The base parameters are not touched by this."
         )
     references = np.atleast_1d(is_possible(estimate.reference))
-    if not np.all(references):
+    if not np.all(references) and estimate.method not in PHYSICAL:
         wrong = [link for link, fine in zip(estimate.model.links, references, strict=True) if not fine]
         yield f"The reference itself is impossible in {in_words(wrong, limit=6)}; see `steelyard check`."
 

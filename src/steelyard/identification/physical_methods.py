@@ -15,7 +15,7 @@ from steelyard.identification.link_groups import group_links
 from steelyard.identification.posterior import build_posterior
 from steelyard.identification.prior_weights import VOLUME
 from steelyard.identification.tasks import Solution, certified, merge_constraints
-from steelyard.model.consistency import is_possible, project_to_interior
+from steelyard.model.consistency import EXTENT_FLOOR, is_possible, project_to_interior
 from steelyard.model.constraint_tables import constraint_table
 from steelyard.model.names import in_words
 from steelyard.model.parameters import PARAMETER_COUNT
@@ -33,11 +33,16 @@ LOUD = 1.5
 
 
 def possible_model(model: Model) -> tuple[Model, list[str]]:
-    """Gives the model with links that can exist, and the names of those that had to be changed for it."""
-    fine = np.atleast_1d(is_possible(model.parameters))
+    """Gives the model with links that can exist, and the names of those that had to be changed for it.
+
+    Links thinner than 1 mm are among them: their prior would be as narrow as they are, or have no curvature at all.
+    """
+    # A link that was projected before, and is at the edge but for rounding, stays.
+    fine = np.atleast_1d(is_possible(model.parameters, extent=0.99 * EXTENT_FLOOR))
     if np.all(fine):
         return model, []
-    return model.with_parameters(project_to_interior(model.parameters)), [
+    projected = np.where(fine[:, None], model.parameters, project_to_interior(model.parameters))
+    return model.with_parameters(projected), [
         link for link, possible in zip(model.links, fine, strict=True) if not possible
     ]
 
@@ -47,8 +52,8 @@ def about_projection(projected: list[str]) -> list[str]:
     if not projected:
         return []
     return [
-        f"The reference is impossible in {in_words(projected, limit=6)}; the nearest bodies that can exist, at least "
-        "1 mm thick, stood in for them."
+        f"The reference is impossible, or thinner than 1 mm, in {in_words(projected, limit=6)}; the nearest bodies "
+        "that can exist, at least 1 mm thick, stood in for them; see `steelyard check`."
     ]
 
 
@@ -141,10 +146,10 @@ def _about_weights(found: GeometricSolution) -> list[str]:
         f"{100.0 * weight**-0.5:.0f} % ({group.name}{', as given' if group.spread is not None else ''})"
         for group, weight in zip(found.groups, weights.by_group, strict=True)
     ]
-    decided = float(np.sum(weights.decided))
+    decided = float(np.trace(found.response))
     words = f"The model is off by about {in_words(shares)} of a link's mass and extent"
     remarks = [
-        f"{words}; the data decide {decided:.0f} of {len(found.unknowns)} parameters."
+        f"{words}; the data decide about {decided:.0f} of {found.landscape.rank} combinations of parameters."
         if decided >= 1.0
         else "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
     ]
