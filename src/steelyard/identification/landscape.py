@@ -83,7 +83,7 @@ class Landscape:
         gram: ``Aᵀ A``, shape (k, k).
         least: ``‖A x − b‖²`` at its least.
         rank: How many combinations of unknowns the data touch.
-        noise: What ``A`` and ``b`` were divided by: the problem's noise, or what double precision allows beside a prior.
+        noise: What ``A`` and ``b`` were divided by: the problem's noise, or what rounding allows beside a prior.
     """
 
     reference: FloatArray
