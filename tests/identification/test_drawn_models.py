@@ -106,7 +106,7 @@ def test_constraints_hold_in_every_draw(evidence) -> None:
     model = reference("g1")
     total = model.total_mass
     wanted = [f"total_mass={total}", "mass_within=0.3", "com.torso*=hull", "frozen=left_wrist_yaw*"]
-    estimate = identify(model, evidence, method="conic", mirror=False, constraints=wanted)
+    estimate = identify(model, evidence, method="conic", parameters="L", constraints=wanted)
     draws = estimate.sample(20)
     np.testing.assert_allclose(draws.total_masses, total, rtol=1e-9)
     ratios = draws.parameters[:, :, 0] / model.parameters[:, 0]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from steelyard.identification.posterior import Posterior
     from steelyard.model.parameters import FloatArray
 
-_MOST_STEPS = 200
+_MOST_STEPS, _PATIENCE = 500, 12
 _CLOSE = 1e-2
 """Distance from an edge, in units of a link's own size, that is close."""
 
@@ -284,6 +284,20 @@ class _Energy:
         cones = np.swapaxes(seen, 1, 2) @ np.swapaxes(self.turn.reshape(10, links, self.turn.shape[1]), 0, 1)
         return np.concatenate([self.matrix, cones.reshape(self.turn.shape), self.normals / margins[:, None]])
 
+    def newton_step(self, y: FloatArray, slack: float) -> tuple[FloatArray, float]:
+        """Gives Newton's step, and what it promises to gain."""
+        gradient, root = self.gradient(y, slack), self.root(y, slack)
+        hessian = root.T @ root
+        scale = 1.0 / np.sqrt(np.maximum(np.diagonal(hessian), 1e-300))
+        hessian = hessian * scale[:, None] * scale
+        hessian[np.diag_indices_from(hessian)] += 1e-13
+        step = -scale * cho_solve(cho_factor(hessian), scale * gradient)
+        return step, -0.5 * float(gradient @ step)
+
+    def weakened(self, strength: float) -> _Energy:
+        """Gives the energy with quadratic terms whose roots are so much weaker."""
+        return self if strength == 1.0 else replace(self, matrix=strength * self.matrix, right=strength * self.right)
+
     def _loosened(self, y: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
         entries = self.entries + (self.turn @ y).reshape(10, -1)
         entries[DIAGONAL] += slack
@@ -321,41 +335,40 @@ def _margins(posterior: Posterior, offset: FloatArray, basis: FloatArray) -> tup
 def _find_centre(energy: _Energy) -> FloatArray | None:
     """Gives the minimum of the energy with its barriers; None where nothing is inside of them.
 
-    From outside, everything is loosened, and then less and less; data that pull out are weakened until all is inside.
+    From outside, everything is loosened, and then less and less. Data that pull hard at an edge are weakened first, and
+    come back step by step: each minimum is a good start for the next.
     """
     y = np.zeros(energy.turn.shape[1])
     needed = energy.slack(y)
     # Also from the very edge the way is shorter when it is moved away first.
     slack = 0.0 if needed < -_CLOSE else 2.0 * max(needed, 0.0) + _CLOSE
-    whole, strength = energy, 1.0
+    strength, growing, steps = 1.0, False, 0
     for _ in range(_MOST_STEPS):
-        gradient = energy.gradient(y, slack)
-        root = energy.root(y, slack)
-        hessian = root.T @ root
-        scale = 1.0 / np.sqrt(np.maximum(np.diagonal(hessian), 1e-300))
-        hessian = hessian * scale[:, None] * scale
-        hessian[np.diag_indices_from(hessian)] += 1e-13
-        step = -scale * cho_solve(cho_factor(hessian), scale * gradient)
-        decrement = -0.5 * float(gradient @ step)
-        if decrement <= _SETTLED and slack == 0.0:
-            return y
+        now = energy.weakened(strength)
+        step, decrement = now.newton_step(y, slack)
+        steps += 1
         if decrement <= 0.01 and slack > 0.0:
-            needed = energy.slack(y)
+            needed, steps = energy.slack(y), 0
             if needed < 0.0:
-                slack, energy = 0.0, whole
+                slack = 0.0
             elif needed < 0.5 * slack:
                 # The centre of the looser problem is inside of a tighter one.
                 slack = needed + 0.2 * (slack - needed)
             elif strength > _WEAKEST:
-                strength *= 0.01
-                energy = replace(whole, matrix=strength * whole.matrix, right=strength * whole.right)
+                strength *= 0.1
             else:
                 return None
-            continue
-        length, before = 1.0, energy.value(y, slack)
-        while energy.value(y + length * step, slack) > before - 0.1 * length * decrement and length > 1e-12:
-            length *= 0.5
-        if length <= 1e-12:
-            return y if slack == 0.0 and decrement <= 1e-4 else None
-        y = y + length * step
+        elif decrement <= 0.01 and strength < 1.0:
+            strength, growing = min(1.0, 5.0 * strength), True
+        elif decrement <= _SETTLED and strength == 1.0:
+            return y
+        elif steps > _PATIENCE and not growing and strength > _WEAKEST:
+            strength, steps = 0.1 * strength, 0
+        else:
+            length, before = 1.0, now.value(y, slack)
+            while now.value(y + length * step, slack) > before - 0.1 * length * decrement and length > 1e-12:
+                length *= 0.5
+            if length <= 1e-12:
+                return y if slack == 0.0 and strength == 1.0 and decrement <= 1e-4 else None
+            y = y + length * step
     return None
