@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from steelyard import EvidenceError, IdentifiabilityError, SolverError, gather_evidence, identify, load_model
+from steelyard import (
+    EvidenceError,
+    IdentifiabilityError,
+    SolverError,
+    gather_evidence,
+    identify,
+    is_possible,
+    load_model,
+)
 from steelyard.identification import choose_parameters
 from steelyard.identification.bounded import solve_bounded
 from steelyard.identification.problem import build_problem
@@ -40,7 +48,7 @@ def test_plain_truncated_numbers_are_those_of_the_pseudo_inverse(c_max):
     motion = with_noise(rich_motion("g1"), 1)
     torques = [joint for joint in model.joints if "shoulder" not in joint]
     evidence = gather_evidence(model, motion, weights=None, torques=torques)
-    estimate = identify(model, evidence, parameters="L", c_max=c_max, scale="none")
+    estimate = identify(model, evidence, method="truncated", parameters="L", c_max=c_max, scale="none")
     # The forces, from the same rows at parameters that explain them exactly, are those that the sensors read.
     rows = np.concatenate([base_rows(model, motion), joint_rows(model, motion, torques)], axis=1)
     exact = rows @ truth("g1").ravel()
@@ -50,7 +58,7 @@ def test_plain_truncated_numbers_are_those_of_the_pseudo_inverse(c_max):
     flat = rows.reshape(-1, rows.shape[2])
     leaders = [model.parameter_names.index(name) for name in estimate.base.names]
     assert np.isclose(estimate.base.condition, np.linalg.cond(flat[:, leaders]), rtol=1e-6)
-    noiseless = identify(model, clean, parameters="L", c_max=c_max, scale="none")
+    noiseless = identify(model, clean, method="truncated", parameters="L", c_max=c_max, scale="none")
     asked = exact.ravel() - flat @ model.parameters.ravel()
     change = np.linalg.lstsq(flat[:, chosen], asked, rcond=1.0 / c_max)[0]
     found = noiseless.parameters.ravel()[chosen] - model.parameters.ravel()[chosen]
@@ -60,7 +68,8 @@ def test_plain_truncated_numbers_are_those_of_the_pseudo_inverse(c_max):
 def test_from_zero_it_is_the_minimum_norm_solution():
     model = reference("g1")
     evidence = gather_evidence(model, rich_motion("g1"), weights=None)
-    found = identify(model, evidence, c_max=1e5, scale="none", start="zero").parameters.ravel()
+    options = {"method": "truncated", "c_max": 1e5, "scale": "none", "start": "zero"}
+    found = identify(model, evidence, **options).parameters.ravel()
     full = evidence.full_factor
     wanted = np.linalg.lstsq(full[:, :-1], full[:, -1], rcond=1e-5)[0]
     np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-7 * np.max(np.abs(wanted)))
@@ -140,7 +149,7 @@ def test_bounds_hold_and_the_minimum_is_the_second_solvers(scale):
 def test_without_binding_bounds_it_is_the_minimum_norm_solution():
     model = reference("g1")
     evidence = gather_evidence(model, rich_motion("g1"), weights=None)
-    free = identify(model, evidence, c_max=300.0, scale="none")
+    free = identify(model, evidence, method="truncated", c_max=300.0, scale="none")
     bounded = identify(
         model, evidence, method="bounded", c_max=300.0, scale="none", lower={"*.m": -np.inf}, tolerance=1e-12
     )
@@ -150,7 +159,7 @@ def test_without_binding_bounds_it_is_the_minimum_norm_solution():
 def test_no_mass_is_negative_with_bounds():
     model = reference("g1")
     evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None)
-    plain = identify(model, evidence, parameters="L", c_max=1e6, scale="none")
+    plain = identify(model, evidence, method="truncated", parameters="L", c_max=1e6, scale="none")
     assert plain.parameters[:, 0].min() < 0.0
     assert any("negative" in note for note in plain.notes)
     bounded = identify(model, evidence, parameters="L", method="bounded", c_max=1e6, scale="none")
@@ -190,13 +199,15 @@ def test_bad_arguments_get_one_clear_sentence():
     with pytest.raises(IdentifiabilityError, match=r"no method 'truncate'; did you mean 'truncated'\?"):
         identify(model, evidence, method="truncate")
     with pytest.raises(IdentifiabilityError, match=r"has no option 'cmax'; did you mean 'c_max'\?"):
-        identify(model, evidence, cmax=10.0)
+        identify(model, evidence, method="truncated", cmax=10.0)
+    with pytest.raises(IdentifiabilityError, match="'geometric' has no option 'c_max'; there are 'spread'"):
+        identify(model, evidence, c_max=10.0)
     with pytest.raises(IdentifiabilityError, match="give c_max"):
-        identify(model, evidence, scale="none")
+        identify(model, evidence, method="truncated", scale="none")
     with pytest.raises(IdentifiabilityError, match="greater than one"):
-        identify(model, evidence, c_max=0.5)
+        identify(model, evidence, method="truncated", c_max=0.5)
     with pytest.raises(IdentifiabilityError, match="takes no constraints"):
-        identify(model, evidence, constraints=["mass"])
+        identify(model, evidence, method="truncated", constraints=["mass"])
     with pytest.raises(IdentifiabilityError, match="no parameter is called 'toros_link'; did you mean 'torso_link'"):
         identify(model, evidence, parameters="toros_link")
     with pytest.raises(IdentifiabilityError, match="no unknown is called"):
@@ -204,7 +215,7 @@ def test_bad_arguments_get_one_clear_sentence():
     with pytest.raises(IdentifiabilityError, match="cross"):
         identify(model, evidence, method="bounded", lower={"*.m": 2.0}, upper={"*.m": 1.0})
     with pytest.raises(IdentifiabilityError, match="start is"):
-        identify(model, evidence, start="nowhere")
+        identify(model, evidence, method="truncated", start="nowhere")
     with pytest.raises(EvidenceError, match="not about"):
         identify(load_model("talos"), evidence)
     with pytest.raises(IdentifiabilityError, match="evidence is needed"):
@@ -214,9 +225,22 @@ def test_bad_arguments_get_one_clear_sentence():
 def test_three_samples_are_refused():
     model = reference("g1")
     evidence = gather_evidence(model, rich_motion("g1").between(0, 3))
-    for method in ("truncated", "bounded", "base"):
+    for method in ("truncated", "bounded", "base", "quadratic", "hierarchical", "conic"):
         with pytest.raises(IdentifiabilityError, match="3 samples give"):
             identify(model, evidence, method=method)
+
+
+def test_three_samples_are_enough_beside_a_prior_where_their_noise_is_known():
+    # By default, how loud sensors are is known, and links stay at the model where three samples say nothing.
+    model = reference("g1")
+    motion = with_noise(rich_motion("g1"), 1).between(0, 3)
+    estimate = identify(model, gather_evidence(model, motion))
+    assert estimate.status == "weak"
+    assert estimate.determined.mean() < 0.2
+    assert estimate.fit.cost < estimate.fit.reference_cost
+    assert np.all(is_possible(estimate.parameters))
+    with pytest.raises(IdentifiabilityError, match="3 samples give"):
+        identify(model, gather_evidence(model, motion, weights=None))
 
 
 def test_a_joint_that_does_not_move_is_named():
@@ -257,7 +281,7 @@ def test_without_excitation_an_estimate_is_weak():
         angular_acceleration=rest,
         proper_acceleration=up,
     )
-    for method in ("truncated", "bounded", "base"):
+    for method in ("truncated", "bounded", "base", "conic", "geometric"):
         estimate = identify(model, gather_evidence(model, with_noise(quiet, 0)), method=method)
         assert estimate.status == "weak"
         assert any(note.startswith("WEAK") for note in estimate.notes)
@@ -318,7 +342,7 @@ def test_what_the_data_decide_is_told_for_each_method_and_side():
         assert tied[pair.left, 0] == pytest.approx(tied[pair.right, 0], abs=1e-9)
     model = reference("g1")
     evidence = gather_evidence(model, with_noise(rich_motion("g1"), 12))
-    much, little = (identify(model, evidence, c_max=c_max).determined for c_max in (None, 1.5))
+    much, little = (identify(model, evidence, method="truncated", c_max=c_max).determined for c_max in (None, 1.5))
     assert np.all((much >= 0.0) & (much <= 1.0) & (little >= 0.0) & (little <= 1.0))
     assert little.mean() < 0.2 * much.mean()
     pinned = identify(model, evidence, method="bounded", lower={"torso_link.m": 9.0}, upper={"torso_link.m": 9.0})
@@ -336,7 +360,7 @@ def test_standard_errors_of_links_count_what_the_data_did_not_decide():
         change = spread @ np.random.default_rng(seed).normal(size=spread.shape[0])
         true = model.parameters + 0.5 * change.reshape(model.parameters.shape)
         motion = with_noise(standing_motion(model, 120, seed, parameters=true), seed, force=30.0, moment=1.5)
-        estimate = identify(model, gather_evidence(model, motion))
+        estimate = identify(model, gather_evidence(model, motion), method="truncated")
         scores = (estimate.parameters - true) / estimate.standard_errors
         held.append(np.abs(scores) < 2.0)
         low, high = np.moveaxis(estimate.intervals(), 2, 0)

@@ -31,6 +31,11 @@ _STEPS = 100
 _ENOUGH = 1e-4
 """Part of what a step promises that it must keep."""
 
+_LOUDER = tuple(2.0**power for power in range(10, -1, -1))
+_ROUGH = 1e-2
+_INSIDE = 0.9
+"""Part of the way to the edge of what can exist that a step goes at most."""
+
 _SHARPEST = 1e-6
 """Relative deviations of parameters that data may tell at the finest: beyond it, the prior drowns in rounding."""
 
@@ -166,6 +171,16 @@ class Landscape:
             begin = end
         return answer
 
+    def room(self, place: FloatArray, direction: FloatArray) -> float:
+        """Gives how much of a step to go at most, up to one: no link's extent comes nearer to none than a tenth.
+
+        From closer to the edge, Newton's steps would only double it each time.
+        """
+        frame = np.linalg.inv(np.linalg.cholesky(to_pseudo_inertia(self.bodies(place))))
+        steps = frame @ to_pseudo_inertia(self.maps @ direction) @ np.swapaxes(frame, 1, 2)
+        steepest = -float(np.min(np.linalg.eigvalsh(steps), initial=0.0))
+        return 1.0 if steepest <= _INSIDE else _INSIDE / steepest
+
     def minimise(
         self, weights: FloatArray, noise: float, start: FloatArray | None = None, *, exact: float = EXACT
     ) -> Minimum:
@@ -181,6 +196,23 @@ class Landscape:
             SolverError: No minimum was found.
         """
         place = np.zeros(self.maps.shape[2]) if start is None else start
+        found = self._descend(weights, noise, place, exact)
+        if found is not None:
+            return found
+        # Data that no body explains drive links to the edge, where Newton's steps are short; from far louder data to
+        # these, the way keeps to the middle.
+        place = np.zeros_like(place)
+        for louder in _LOUDER:
+            found = self._descend(weights, louder * noise, place, exact if louder == 1.0 else _ROUGH)
+            if found is None:
+                break
+            place = found.place
+        if found is None:
+            raise SolverError("the search for the likeliest robot did not end; check the scale of the forces")
+        return found
+
+    def _descend(self, weights: FloatArray, noise: float, place: FloatArray, exact: float) -> Minimum | None:
+        """Gives the least energy by Newton's method, or None where it does not end."""
         energy = self.energy(place, weights, noise)
         stalled = False
         for step in range(_STEPS):
@@ -190,7 +222,7 @@ class Landscape:
             decrement = float(-slope @ direction)
             if decrement <= exact or stalled:
                 return Minimum(place, energy, curvature, decrement, float(np.max(np.abs(slope), initial=0.0)), step)
-            length, moved, found = 1.0, place, np.inf
+            length, moved, found = self.room(place, direction), place, np.inf
             while length > 1e-8:
                 moved = place + length * direction
                 found = self.energy(moved, weights, noise)
@@ -205,7 +237,7 @@ class Landscape:
                 if not found <= energy + 1e-9 * (1.0 + abs(energy)):
                     moved, found = place, energy
             place, energy = moved, found
-        raise SolverError("the search for the likeliest robot did not end; check the scale of the forces")
+        return None
 
 
 def _factor(curvature: FloatArray) -> tuple[FloatArray, bool]:

@@ -114,7 +114,7 @@ def solve_by_geometry(task: Task, *, spread: Any = None, noise_factor: float | N
         found.response,
         "solved",
         found.active,
-        (*_about_weights(found), *remarks),
+        (*_about_weights(found, task.base.rank + len(task.base.dropped)), *remarks),
         options,
         belief=(found.posterior, found.prior),
     )
@@ -139,8 +139,8 @@ def _density(problem: Problem, found: GeometricSolution, system: ConstraintSyste
     return build_posterior(louder, found.unknowns, reference, weights=weights, rows=system.rows)
 
 
-def _about_weights(found: GeometricSolution) -> list[str]:
-    """Says how far the model is off, and how loud the data are, as the data tell."""
+def _about_weights(found: GeometricSolution, able: int) -> list[str]:
+    """Says how far the model is off and how loud the data are, as these tell; `able` combinations can be told apart."""
     weights = found.weights
     shares = [
         f"{100.0 * weight**-0.5:.0f} % ({group.name}{', as given' if group.spread is not None else ''})"
@@ -149,7 +149,7 @@ def _about_weights(found: GeometricSolution) -> list[str]:
     decided = float(np.trace(found.response))
     words = f"The model is off by about {in_words(shares)} of a link's mass and extent"
     remarks = [
-        f"{words}; the data decide about {decided:.0f} of {found.landscape.rank} combinations of parameters."
+        f"{words}; the data decide about {decided:.0f} of {able} combinations of parameters."
         if decided >= 1.0
         else "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
     ]
