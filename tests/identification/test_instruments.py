@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from steelyard import EvidenceError, MotionError, gather_evidence, identify, motion_from_generalized
+from steelyard import EvidenceError, MotionError, gather_evidence, identify, is_possible, motion_from_generalized
 from steelyard.identification.instruments import (
     align,
     follow_slowly,
@@ -102,6 +102,11 @@ def test_every_estimator_works_on_it():
     assert np.mean(np.abs(errors) < 1.96) > 0.88
     truncated = identify(model, evidence, method="truncated", c_max=1e3)
     assert np.all(np.isfinite(truncated.parameters))
+    for method in ("conic", "geometric"):
+        physical = identify(model, evidence, method=method)
+        assert physical.status == "solved"
+        assert np.all(is_possible(physical.parameters))
+        assert physical.fit.freedom == np.inf, "their variance is known"
 
 
 def test_nuisance_columns_come_along():

@@ -26,6 +26,9 @@ def test_everything_comes_back(estimate, tmp_path):
         np.testing.assert_array_equal(getattr(again.base, name), getattr(estimate.base, name))
     for name in ("method", "status", "active", "nuisance", "fit", "mass_scale", "notes", "key", "origins", "options"):
         assert getattr(again, name) == getattr(estimate, name)
+    assert again.certificate == estimate.certificate
+    for name, value in estimate.posterior.to_dict().items():
+        assert again.posterior.to_dict()[name] == value, name
     assert again.summary() == estimate.summary()
     assert again.provenance == estimate.provenance
     assert again.sensing == estimate.sensing

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from steelyard.identification.tasks import Task
     from steelyard.model import Model
 
+_NOTHING = 0.05
+"""Combinations of parameters below which the data decide nothing."""
+
 LOUD = 1.5
 """Factor by which the data may be louder than they seem before it is remarked."""
 
@@ -148,11 +151,15 @@ def _about_weights(found: GeometricSolution, able: int) -> list[str]:
     ]
     decided = float(np.trace(found.response))
     words = f"The model is off by about {in_words(shares)} of a link's mass and extent"
-    remarks = [
-        f"{words}; the data decide about {decided:.0f} of {able} combinations of parameters."
-        if decided >= 1.0
-        else "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
-    ]
+    if decided >= _NOTHING:
+        number = f"about {decided:.0f}" if decided >= 1.0 else "less than one"
+        remarks = [f"{words}; the data decide {number} of {able} combinations of parameters."]
+    elif found.landscape.rank and found.active:
+        remarks = [f"{words}; the constraints leave the data nothing to decide."]
+    else:
+        remarks = [
+            "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
+        ]
     if weights.noise > LOUD:
         remarks.append(
             f"The data contradict each other {weights.noise:.1f} times as much as their noise explains (errors of "
