@@ -1,9 +1,10 @@
-"""A command's files in one folder: all of them appear, or none."""
+"""A command's files, and folders of them, in one folder: all of them appear, or none."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,13 +13,21 @@ from steelyard.exceptions import SteelyardError
 from steelyard.model.names import in_words
 
 
-def check_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> None:
+def check_folder(
+    folder: Path,
+    names: Iterable[str],
+    *,
+    folders: Mapping[str, Callable[[Path], bool]] | None = None,
+    force: bool = False,
+) -> None:
     """Refuses, before any work is done for it, a folder that these files cannot be written into.
 
     Args:
         folder: Where the files will be; it need not be there yet.
         names: Of the files.
-        force: Whether files that are there already may be replaced.
+        folders: By name of a folder to write into it, what tells of one that is there whether nothing in it is lost by
+            replacing it.
+        force: Whether files and such folders that are there already may be replaced.
 
     Raises:
         SteelyardError: The folder is a file, it may not be written, or a file is there already.
@@ -34,6 +43,18 @@ def check_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> 
                 raise SteelyardError(f"{path} is a folder; move it away, or name another folder for the results")
             if not force and (path.exists() or path.is_symlink()):
                 raise SteelyardError(f"{path} is there already; name another folder, or replace it with --force")
+        for name, ours in (folders or {}).items():
+            path = folder / name
+            if not (path.exists() or path.is_symlink()):
+                continue
+            if path.is_symlink() or not path.is_dir():
+                raise SteelyardError(f"{path} is no folder; move it away, or name another folder for the results")
+            if not force:
+                raise SteelyardError(f"{path} is there already; name another folder, or replace it with --force")
+            if not ours(path):
+                raise SteelyardError(
+                    f"{path} holds other files too; move them away, or name another folder for the results"
+                )
     except (OSError, ValueError) as error:
         raise SteelyardError(f"{str(folder)!r} cannot be a folder ({_reason(error)}); name another") from error
 
@@ -43,8 +64,8 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
 
     Args:
         folder: Where.
-        writers: By name of the file, what writes it to a path. Each gets a hidden name in the folder itself, so that
-            paths within a file that are relative to it stay right.
+        writers: By name of the file or folder, what writes it to a path. Each gets a hidden name in the folder itself,
+            so that paths within a file that are relative to it stay right.
 
     Returns:
         The files, in the order of `writers`.
@@ -54,7 +75,7 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
     """
     mark = f".{secrets.token_hex(4)}."
     made: list[Path] = []
-    replaced: dict[Path, Path] = {}
+    replaced: dict[Path, tuple[Path, Path]] = {}
     stuck: list[Path] = []
     done = False
     try:
@@ -79,7 +100,7 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
         for draft in folder.glob(f"*{mark}*"):
             if draft not in stuck:
                 with suppress(OSError):
-                    draft.unlink(missing_ok=True)
+                    _remove(draft)
         if not done:
             for place in made:
                 with suppress(OSError):
@@ -87,26 +108,34 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
     return [folder / name for name in writers]
 
 
-def _move(draft: Path, path: Path, aside: Path, replaced: dict[Path, Path]) -> None:
-    """Gives a draft its name; what had it before is kept aside, and `replaced` gets it by the path."""
-    replaced[path] = aside
-    if path.is_symlink() or path.is_file():
+def _move(draft: Path, path: Path, aside: Path, replaced: dict[Path, tuple[Path, Path]]) -> None:
+    """Gives a draft its name; what had it before is kept aside, and `replaced` gets both by the path."""
+    replaced[path] = aside, draft
+    if path.is_symlink() or path.is_file() or (path.is_dir() and draft.is_dir()):
         path.replace(aside)
     draft.replace(path)
 
 
-def _put_back(replaced: Mapping[Path, Path]) -> list[Path]:
+def _put_back(replaced: Mapping[Path, tuple[Path, Path]]) -> list[Path]:
     """Puts back what was replaced and removes what was new; gives those files that stay aside because it fails."""
     stuck = []
-    for path, aside in replaced.items():
+    for path, (aside, draft) in replaced.items():
         try:
+            if not draft.exists():
+                _remove(path)
             if aside.is_symlink() or aside.exists():
                 aside.replace(path)
-            elif not path.is_dir():
-                path.unlink(missing_ok=True)
         except OSError:
             stuck.append(aside)
     return stuck
+
+
+def _remove(path: Path) -> None:
+    """Removes a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _about(stuck: Iterable[Path]) -> str:
