@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     Run = Mapping[str, Mapping[str, Any]]
 
 WHOLE = "truth"
+WHY = (
+    "; each, the truth too, with the sensors' offsets that the training data say go with its parameters: with flat "
+    "feet nothing tells an offset from weight, and sensors taken at their word would compare luck"
+)
 MASS_BAR, WORSE_BAR, CROSS_BAR = 0.6, 0.1, 1.1
 
 
@@ -97,12 +101,12 @@ def _predictions(
                 f"{_where(by_robot, label, what)}")  # fmt: skip
 
     own = over_runs(runs, label, "cross_sensors")
+    if not len(own):
+        return []
     figures = [
         Figure(f"{label}: cross RMSE over the truth's, worst axis, worst run", float(own.max()),
                CROSS_BAR if asked else None, at_least=False,
-               note=f"{spread_of('cross_sensors')}; each, the truth too, with the sensors' offsets that the training "
-               "data say go with its parameters: with flat feet nothing tells an offset from weight, and sensors "
-               "taken at their word would compare luck")
+               note=spread_of("cross_sensors") + (WHY if asked else ""))
     ]  # fmt: skip
     if not asked:
         return figures

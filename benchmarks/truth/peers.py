@@ -137,12 +137,12 @@ def compare(robot: TrueRobot) -> dict[str, dict[str, Any]]:
     return found
 
 
-def study_peers(study: Study) -> None:
-    """Holds "geometric" against both in every run: nearer to the truth, and faster."""
+def study_peers(study: Study, seeds: int = 5) -> None:
+    """Holds "geometric" against both in every run of some seeds: nearer to the truth, and faster."""
     if GEOMETRIC not in OPTIONS:
         return
     runs = {}
-    for name, seed in RUNS:
+    for name, seed in (each for each in RUNS if each[1] < seeds):
         runs[f"{name} {seed}"] = found = compare(true_robot(name, seed))
         show(f"{name} {seed}", *_table(found))
     study.figures += [*_figures(FIGAROH, runs), *_figures(PLAIN, runs), *_figures(OTHER, runs, asked=False)]
