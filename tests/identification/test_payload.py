@@ -202,6 +202,15 @@ def test_sensors_that_were_zeroed_in_between_are_no_load():
     assert [payload.link for payload in found] == [HAND]
 
 
+def test_guessed_weights_are_trusted_less():
+    model = reference("g1")
+    guessed = [gather_evidence(model, g1_motion(seed)) for seed in (1, 2)]
+    estimated = [g1_evidence(g1_motion(seed)) for seed in (1, 2)]
+    loose, tight = find_payload(model, *guessed), find_payload(model, *estimated)
+    assert any("estimate_noise" in note for note in loose.notes)
+    assert not any("estimate_noise" in note for note in tight.notes)
+
+
 def test_links_whose_joint_did_not_move_are_not_told_apart():
     load = loaded(arm_truth(), arm(), {"part_4": (0.5, (0.0, 0.0, 0.0))})
     options = {"still": (3,), "torques": ["joint_1", "joint_2", "joint_3"]}

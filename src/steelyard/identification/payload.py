@@ -10,12 +10,11 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, norm
 from scipy.stats import f as f_distribution
 
-from steelyard.exceptions import EvidenceError, IdentifiabilityError
+from steelyard.identification.payload_checks import check_arguments, choose_links
 from steelyard.identification.payload_finding import FoundPayload, PayloadFinding
 from steelyard.identification.payload_fit import fit_body, fit_loads
 from steelyard.identification.payload_notes import write_payload_notes
-from steelyard.identification.payload_problem import build_payload_problem, choose_links
-from steelyard.regression import Evidence
+from steelyard.identification.payload_problem import build_payload_problem
 from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from steelyard.identification.payload_fit import BodyFit, LoadFit
     from steelyard.identification.payload_problem import PayloadProblem
     from steelyard.model import Model
+    from steelyard.regression import Evidence
 
 _LOAD, _BODY = 4, 6
 """Numbers of a point mass, and those that a body has beyond them."""
@@ -35,6 +35,10 @@ _DOUBT = 0.05
 
 _WORTH = 0.02
 """Least load worth mentioning, as a share of the robot's mass."""
+
+EXACT = 0.005
+"""Share to which it is known what a load does to the rows: encoders, delays and gains of sensors are a little off.
+Twice that of what is explained already is no further load, and no extent."""
 
 _ROUNDS = 3
 _NEAR = 20.0
@@ -84,7 +88,7 @@ def find_payload(
         EvidenceError: The evidence or the baseline is of another robot or other sensors, or nuisances differ.
         IdentifiabilityError: The data are too few, or an argument makes no sense.
     """
-    _check(evidence, baseline, cad_spread, most, level, least_mass)
+    check_arguments(evidence, baseline, cad_spread, most, level, least_mass)
     chosen = choose_links(model, links)
     spread = None if cad_spread is None else float(cad_spread)
     with one_blas_thread():
@@ -179,7 +183,7 @@ def _search(problem: PayloadProblem, chosen: Sequence[int], *, removed: bool, mo
         best = max(again, key=lambda fit: _weight(scaled, fit))
         known = None if accepted is None else fit_loads(scaled, accepted.links, removed=removed, near=accepted)
         allowed = [fit.cost for fit in again if removed or fit.masses[-1] > 0.0]
-        ratio = max(0.0, _cost(scaled, known) - min(allowed, default=np.inf))
+        ratio = max(0.0, _cost(scaled, known) - min(allowed, default=np.inf) - _inexact(scaled, known))
         p_value = _p_value(ratio, new_freedom, len(visible))
         nothing = _nothing(scaled, visible, again, known)
         if first is None:
@@ -257,6 +261,11 @@ def _cost(problem: PayloadProblem, fit: LoadFit | None) -> float:
     return float(problem.right @ problem.right) if fit is None else fit.cost
 
 
+def _inexact(problem: PayloadProblem, fit: LoadFit | None) -> float:
+    """Gives what known loads may leave unexplained, although they are right."""
+    return (2.0 * EXACT) ** 2 * max(0.0, _cost(problem, None) - _cost(problem, fit))
+
+
 def _p_value(ratio: float, freedom: float, count: int) -> float:
     """Gives the probability that chance makes such a ratio on any of some links: Bonferroni's bound."""
     if np.isinf(freedom):
@@ -329,7 +338,7 @@ def _describe(search: _Search, level: float) -> tuple[FoundPayload, ...]:
             FoundPayload(
                 link=problem.links[link],
                 mass=mass,
-                mass_error=float(errors[0]),
+                mass_error=float(np.hypot(errors[0], EXACT * mass)),
                 position=np.array(position),
                 position_errors=errors[1:],
                 rigid=body.parameters if rigid else None,
@@ -348,12 +357,13 @@ def _is_rigid(search: _Search, number: int, body: BodyFit, level: float) -> tupl
     problem, fit = search.problem, search.fit
     assert fit is not None  # noqa: S101  (there is a load)
     freedom = problem.directions.shape[1] - _LOAD * len(fit.links) - _BODY
+    gain = body.gain - _inexact(problem, fit)
     if search.misfit == 1.0 or freedom < 1:
-        return body.gain > chi2.isf(level, _BODY), 1.0
+        return gain > chi2.isf(level, _BODY), 1.0
     change = problem.of(fit.links[number]) @ (fit.parameters(number) - body.parameters)
     shares = problem.directions.T @ (problem.right - _effect(problem, fit) + change)
     left = min(1.0, max(float(np.sqrt(shares @ shares / freedom)), 1.0 / search.misfit))
-    return body.gain / left**2 > _BODY * f_distribution.isf(level, _BODY, freedom), left
+    return gain / left**2 > _BODY * f_distribution.isf(level, _BODY, freedom), left
 
 
 def _limits(search: _Search, level: float) -> dict[str, float]:
@@ -371,24 +381,3 @@ def _limits(search: _Search, level: float) -> dict[str, float]:
         else float("inf")
         for link in search.chosen
     }
-
-
-def _check(evidence: Any, baseline: Any, cad_spread: Any, most: Any, level: Any, least_mass: Any) -> None:
-    for name, given in (("evidence", evidence), ("baseline", baseline)):
-        if not isinstance(given, Evidence) and not (name == "baseline" and given is None):
-            raise EvidenceError(f"the {name} is {type(given).__name__}, not Evidence; gather it with gather_evidence")
-    if cad_spread is not None and not _number(cad_spread, 0.0):
-        raise IdentifiabilityError(
-            f"cad_spread is {cad_spread!r}; give the share by which the model's masses are off, such as 0.2, or None"
-        )
-    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise IdentifiabilityError(f"most is {most!r}; give how many loads to look for, one or more")
-    if not _number(level, 0.0) or not 0.0 < level < 1.0:
-        raise IdentifiabilityError(f"the level is {level!r}; give a probability between 0 and 1, such as 0.01")
-    if least_mass is not None and not _number(least_mass, 0.0):
-        raise IdentifiabilityError(f"least_mass is {least_mass!r}; give kilograms, zero or more")
-
-
-def _number(value: Any, least: float) -> bool:
-    real = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-    return bool(real and np.isfinite(value) and value >= least)

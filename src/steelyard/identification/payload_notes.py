@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.identification.payload_problem import DRIFT
+from steelyard.identification.payload_problem import DRIFT, GUESSED
 from steelyard.model.names import in_words
 from steelyard.model.spread import MASS_SPREAD
 
@@ -82,6 +82,11 @@ def write_payload_notes(
         notes.append(
             f"Beside any load, the recordings differ by {finding.misfit:.1f} times the noise of their rows (encoders, "
             "delays, or a model that is further off than usual); standard errors count that in."
+        )
+    if problem.guessed:
+        notes.append(
+            f"Forces and moments are weighed as is usual, so that their noise counts {GUESSED:.0f} times. Weights of "
+            "estimate_noise would show lighter loads."
         )
     return replace(finding, notes=tuple(notes))
 

@@ -23,14 +23,12 @@ from steelyard.exceptions import EvidenceError, IdentifiabilityError
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
 from steelyard.model.consistency import project_to_interior
-from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
 from steelyard.model.spread import MASS_SPREAD, model_spread
 from steelyard.regression.decomposition import singular_vectors
+from steelyard.regression.noise import DEFAULT_NOISE, FLOOR_SHARE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
@@ -42,6 +40,10 @@ tenth of what is left after zeroing."""
 
 REACH = 0.05
 """How far (m) a load sticks out of the link's own matter, as a standard deviation."""
+
+GUESSED = 3.0
+"""By how much the noise counts more where sensors of several kinds are weighed as is usual: the residual tells the
+noise of all rows together, but not that moments are three times as noisy as forces make believe."""
 
 _LEAST_NOISE = 1e-6
 """Least noise, as a share of the measured forces: perfect data exist in tests only."""
@@ -61,6 +63,7 @@ class PayloadProblem:
         mass_scale: Standard deviation of how heavy a load may be, kg.
         directions: Orthonormal basis, in rows' space, of what of the robot the loaded recording shows at all, shape
             (n_rows, n_directions).
+        guessed: Whether the rows' noise was guessed; see `GUESSED`.
     """
 
     links: tuple[str, ...]
@@ -71,6 +74,7 @@ class PayloadProblem:
     roots: FloatArray
     mass_scale: float
     directions: FloatArray
+    guessed: bool = False
 
     def of(self, link: int) -> FloatArray:
         """Gives the ten columns of a link, shape (n_rows, 10)."""
@@ -142,7 +146,7 @@ def build_payload_problem(
     centres, roots = _places(model)
     return PayloadProblem(
         model.links, columns, rights, freedom, centres, roots, 0.1 * model.total_mass,
-        _directions(full[:, :count] @ usual, columns @ usual),
+        _directions(full[:, :count] @ usual, columns @ usual), has_usual_weights(evidence),
     )  # fmt: skip
 
 
@@ -196,7 +200,16 @@ def _noise(evidence: Evidence, other: Evidence | None, unknowns: ParameterSet) -
             raise
         problem = build_problem(other, unknowns)
     least = _LEAST_NOISE * float(np.linalg.norm(evidence.factor[:, -1])) / np.sqrt(max(1, evidence.row_count))
-    return max(problem.noise, least), problem.freedom
+    return max(problem.noise, least) * (GUESSED if has_usual_weights(evidence) else 1.0), problem.freedom
+
+
+def has_usual_weights(evidence: Evidence) -> bool:
+    """Tells whether nobody estimated how noisy the sensors are beside each other, and there are several kinds."""
+    key = evidence.key
+    kinds = {name.rpartition(".")[2][0] for name in key.measured} | ({"torque"} if key.torques else set())
+    usual = np.array([*DEFAULT_NOISE.values()])
+    known = np.concatenate([usual, FLOOR_SHARE * usual])
+    return len(kinds) > 1 and all(np.any(np.isclose(weight, known, rtol=1e-9)) for weight in key.weights)
 
 
 def _eliminate(
@@ -227,22 +240,3 @@ def _places(model: Model) -> tuple[FloatArray, FloatArray]:
     centres = pseudo[:, :3, 3] / pseudo[:, 3, 3, None]
     second = pseudo[:, :3, :3] / pseudo[:, 3, 3, None, None] - centres[:, :, None] * centres[:, None, :]
     return np.asarray(centres), np.asarray(np.linalg.cholesky(3.0 * second + REACH**2 * np.eye(3)))
-
-
-def choose_links(model: Model, patterns: str | Sequence[str] | None) -> list[int]:
-    """Gives the links that may carry a load.
-
-    Raises:
-        IdentifiabilityError: A pattern names none.
-    """
-    if patterns is None:
-        return list(range(len(model.links)))
-    chosen: set[str] = set()
-    for pattern in [patterns] if isinstance(patterns, str) else list(patterns):
-        matched = match_pattern(str(pattern), model.links)
-        if not matched:
-            raise IdentifiabilityError(
-                f"no link is called {pattern!r}{did_you_mean(str(pattern), model.links)}", names=[str(pattern)]
-            )
-        chosen |= set(matched)
-    return [number for number, link in enumerate(model.links) if link in chosen]
