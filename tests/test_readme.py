@@ -127,7 +127,7 @@ def test_the_road_from_a_recording_to_an_estimate_runs(tmp_path) -> None:
     road, *_ = blocks("python")
     result = subprocess.run([sys.executable, "-c", road], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert "identified by 'truncated'" in result.stdout
+    assert "identified by 'geometric'" in result.stdout
     assert "Validation of g1_29dof_rev_1_0: cross" in result.stdout
     assert (tmp_path / "g1_identified.urdf").is_file()
 

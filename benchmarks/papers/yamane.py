@@ -283,7 +283,7 @@ def _distance(
         beside = {"nuisance": [*NUISANCE, "torque_offset"], "priors": {"torque_offset": 1.0}}
     noise = estimate_noise(model, learned, **beside, **options)
     evidence = gather_evidence(model, learned, weights=noise.weights, **beside, **options)
-    estimate = identify(model, evidence)
+    estimate = identify(model, evidence, method="truncated")
     errors = np.median(estimate.base.standard_errors * estimate.base.effects)
     return {
         **_apart(model, true, unseen, estimate.parameters),

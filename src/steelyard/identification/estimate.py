@@ -103,11 +103,12 @@ class Estimate:
             settled; "failed".
         solution: The parameters, shape (n_links, 10); use `parameters`, which refuses those of a failed estimate.
         covariance: Of the parameters' errors, flat, shape (10 n_links, 10 n_links): noise, nuisances that look like
-            parameters, and, in what the data did not decide, how far a model is usually off (`model/spread.py`).
-            Parameters that were not looked for count as exact; ones at a bound, as not decided.
+            parameters, and, in what the data did not decide, how far a model is usually off (`model/spread.py`); of
+            "geometric", the posterior's, with the spread that it found. Parameters that were not looked for count as
+            exact; ones at a bound, as not decided (of "geometric", as known).
         noise_covariance: The first two of these alone: how the estimate varies from recording to recording.
         determined: How much the data rather than the reference decided each, 0 to 1, shape (n_links, 10): the share by
-            which its expected squared error is below that of a usual model.
+            which its expected squared error is below that of a usual model (of "geometric", of this one).
         base: The base parameters by least squares: what the data alone say.
         active: Bounds and constraints that bind, by name.
         nuisance: Values of the nuisance parameters, by name.

@@ -49,17 +49,21 @@ def identify(
         model: The reference: the model with which the Evidence was gathered, or the same robot with other parameters.
         evidence: The Evidence; or that of several motions, which counts as their sum, and lets "quadratic" choose its
             prior's weight by cross-validation.
-        method: "truncated": the smallest change of the reference that explains what the data can tell; "bounded": no
-            negative masses, or any bounds; "base": least squares on base parameters alone, without a prior;
-            "quadratic": the reference as a prior, under constraints; "hierarchical": physics outranks plausibility,
-            which outranks the data, which outrank the reference.
+        method: "geometric": the likeliest robot that can exist, how far the reference is off being found from the data;
+            "conic": least squares with the reference as a prior, over all that bodies can be; "truncated": the smallest
+            change of the reference that explains what the data can tell; "bounded": no negative masses, or any bounds;
+            "base": least squares on base parameters alone, without a prior; "quadratic": the reference as a prior,
+            under constraints; "hierarchical": physics outranks plausibility, which outranks the data, which outrank the
+            reference.
         parameters: Which are looked for; see `steelyard.identification.parameter_sets.choose_parameters`.
         mirror: Whether left and right are exact images of each other.
         constraints: What must hold, `TotalMass(63.2)` or `"total_mass=63.2"`, beside the setup's and the method's usual
-            ones; the last that names a link counts. "quadratic" and "hierarchical" take all, "bounded" takes bounds on
-            single parameters, the others take none.
-        **options: Of the method; see `solve_truncated`, `solve_bounded`, `solve_quadratic`, `solve_hierarchical` (its
-            `levels`: `read_levels`); `start="zero"` begins at no mass at all.
+            ones; the last that names a link counts. "bounded" takes bounds on single parameters, "truncated" and "base"
+            take none, the others take all.
+        **options: Of the method. "geometric": `spread`, how far the reference is off where that is known (0.2, or by
+            pattern of links, {"torso*": 0.4}), and `noise_factor`. Of the others see `solve_conic`, `solve_truncated`,
+            `solve_bounded`, `solve_quadratic`, `solve_hierarchical` (its `levels`: `read_levels`); `start="zero"`
+            begins at no mass at all.
 
     Raises:
         IdentifiabilityError: The data are too few, constraints contradict each other, or an argument makes no sense.

@@ -222,16 +222,17 @@ def _about_links(estimate: Estimate) -> Iterator[str]:
     impossible = [link for link, fine in zip(estimate.model.links, np.atleast_1d(possible), strict=True) if not fine]
     negative = [link for link, mass in zip(estimate.model.links, estimate.solution[:, 0], strict=True) if mass < 0.0]
     if negative:
-        remedies = {"truncated": 'Lower c_max, or use method="quadratic".', "bounded": "Raise its lower bound."}
+        remedies = {"truncated": 'Lower c_max, or use method="geometric".', "bounded": "Raise its lower bound."}
         yield (
             f"The mass of {in_words(negative, limit=6)} is negative; no simulator takes that. "
-            + remedies.get(estimate.method, 'method="quadratic" forbids it.')
+            + remedies.get(estimate.method, 'method="geometric" forbids it.')
         )
     others = [link for link in impossible if link not in negative]
     if others:
         yield (
             f"{_count(len(others), 'link')} could be no real body (inertias do not fit mass and centre of "
-            f"mass): {in_words(others, limit=6)}. The base parameters are not touched by this."
+            f"mass): {in_words(others, limit=6)}. The base parameters are not touched by this; the methods "
+            '"geometric" and "conic" give none like it.'
         )
     references = np.atleast_1d(is_possible(estimate.reference))
     if not np.all(references) and estimate.method not in PHYSICAL:

@@ -23,6 +23,7 @@ from steelyard.model.parameters import PARAMETER_COUNT
 if TYPE_CHECKING:
     from steelyard.identification.constraint_system import ConstraintSystem
     from steelyard.identification.geometric import GeometricSolution
+    from steelyard.identification.link_groups import LinkGroup
     from steelyard.identification.posterior import Posterior
     from steelyard.identification.problem import Problem
     from steelyard.identification.tasks import Task
@@ -142,11 +143,17 @@ def _density(problem: Problem, found: GeometricSolution, system: ConstraintSyste
     return build_posterior(louder, found.unknowns, reference, weights=weights, rows=system.rows)
 
 
+def _called(group: LinkGroup) -> str:
+    """Gives a group's name in words; a limb has that of its first link."""
+    name = f"from {group.name} on" if group.name in group.links and len(group.links) > 1 else group.name
+    return f"{name}, as given" if group.spread is not None else name
+
+
 def _about_weights(found: GeometricSolution, able: int) -> list[str]:
     """Says how far the model is off and how loud the data are, as these tell; `able` combinations can be told apart."""
     weights = found.weights
     shares = [
-        f"{100.0 * weight**-0.5:.0f} % ({group.name}{', as given' if group.spread is not None else ''})"
+        f"{100.0 * weight**-0.5:.0f} % ({_called(group)})"
         for group, weight in zip(found.groups, weights.by_group, strict=True)
     ]
     decided = float(np.trace(found.response))

@@ -120,7 +120,8 @@ def _base(estimate: Estimate, width: int) -> list[str]:
     remark = (
         f"The {len(order)} of {base.rank} with the greatest effect (rms of what it does to a row, {unit}) by the "
         f"model; {int(base.essential.sum())} are needed to explain the data (F-test). A name stands for a combination; "
-        "see base.describe. Standard errors of links count how far a model is usually off where the data did not "
+        "see base.describe. Standard errors of links count how far "
+        f"{'the model is off' if estimate.method == 'geometric' else 'a model is usually off'} where the data did not "
         "decide."
     )
     return [heading, *lines, *textwrap.wrap(remark, width)]
