@@ -56,9 +56,11 @@ def draw_methods(by_robot: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]
             place = labels.index(GEOMETRIC)
             panel.axvspan(place - 0.5, place + 0.5, color="#f2f2f2", zorder=0)
         panel.set_yscale("log")
-        panel.set_ylim(0.1, MOST)
-        edge = f"≥ {MOST:g}" if what == "mass_ratio" else "cannot\nexist"
-        panel.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0, MOST], ["0.1", "0.2", "0.5", "1", "2", edge])
+        masses = what == "mass_ratio"
+        ticks = [0.1, 0.2, 0.5, 1.0, 2.0] if masses else [0.7, 0.8, 0.9, 1.0, 2.0]
+        edge = f"≥ {MOST:g}" if masses else f"≥ {MOST:g}, or\ncannot exist"
+        panel.set_ylim(ticks[0], MOST)
+        panel.set_yticks([*ticks, MOST], [*(f"{tick:g}" for tick in ticks), edge])
         panel.minorticks_off()
         panel.set_xlim(-0.5, len(labels) - 0.5)
         panel.set_title(title, loc="left", fontsize=10)
@@ -98,7 +100,7 @@ def draw_limits(by_kind: Mapping[str, Mapping[str, Any]], label: str = GEOMETRIC
         panel.grid(axis="y", color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].text(-0.45, 1.0, "as CAD", fontsize=8, va="bottom")
-    panels[0].legend(frameon=False, fontsize=9)
+    panels[0].legend(frameon=False, fontsize=9, loc="upper right")
     figure.suptitle(f"{label}: a point for each true robot, a line for their median", x=0.01, ha="left", fontsize=10)
     figure.tight_layout()
     return save_picture(plt, figure, "truth_limits")
