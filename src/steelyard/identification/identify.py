@@ -78,9 +78,13 @@ def identify(
     if start not in ("reference", "zero"):
         raise IdentifiabilityError(f"start is {start!r}; write 'reference' or 'zero'")
     with one_blas_thread():
-        # A prior that is infinite for impossible bodies has none of them as its reference.
-        possible, projected = possible_model(model) if method == "geometric" else (model, [])
-        unknowns = choose_parameters(possible, parameters, mirror=mirror, from_zero=start == "zero")
+        possible: Model = model
+        projected: list[str] = []
+        unknowns = choose_parameters(model, parameters, mirror=mirror, from_zero=start == "zero")
+        if method == "geometric":
+            # A prior that is infinite for impossible bodies has none of them as its reference.
+            possible, projected = possible_model(model, unknowns)
+            unknowns = choose_parameters(possible, parameters, mirror=mirror)
         problem = build_problem(evidence, unknowns, few=method == "geometric")
         base = find_base_parameters(problem, few=method == "geometric")
         try:

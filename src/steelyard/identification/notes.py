@@ -229,10 +229,14 @@ def _about_links(estimate: Estimate) -> Iterator[str]:
         )
     others = [link for link in impossible if link not in negative]
     if others:
+        remedy = (
+            "They are the reference's, and were not looked for."
+            if estimate.method in PHYSICAL
+            else 'The base parameters are not touched by this; the methods "geometric" and "conic" give none like it.'
+        )
         yield (
             f"{_count(len(others), 'link')} could be no real body (inertias do not fit mass and centre of "
-            f"mass): {in_words(others, limit=6)}. The base parameters are not touched by this; the methods "
-            '"geometric" and "conic" give none like it.'
+            f"mass): {in_words(others, limit=6)}. {remedy}"
         )
     references = np.atleast_1d(is_possible(estimate.reference))
     if not np.all(references) and estimate.method not in PHYSICAL:

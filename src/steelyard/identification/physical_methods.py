@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from steelyard.identification.constraint_system import ConstraintSystem
     from steelyard.identification.geometric import GeometricSolution
     from steelyard.identification.link_groups import LinkGroup
+    from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.identification.posterior import Posterior
     from steelyard.identification.problem import Problem
     from steelyard.identification.tasks import Task
@@ -36,13 +37,15 @@ LOUD = 1.5
 """Factor by which the data may be louder than they seem before it is remarked."""
 
 
-def possible_model(model: Model) -> tuple[Model, list[str]]:
+def possible_model(model: Model, unknowns: ParameterSet) -> tuple[Model, list[str]]:
     """Gives the model with links that can exist, and the names of those that had to be changed for it.
 
     Links thinner than 1 mm are among them: their prior would be as narrow as they are, or have no curvature at all.
+    Links of which nothing is looked for stay as they are.
     """
-    # A link that was projected before, and is at the edge but for rounding, stays.
+    # A link that was projected before, and is at the edge but for rounding, stays too.
     fine = np.atleast_1d(is_possible(model.parameters, extent=0.99 * EXTENT_FLOOR))
+    fine |= ~np.any(unknowns.transform.reshape(len(fine), -1) != 0.0, axis=1)
     if np.all(fine):
         return model, []
     projected = np.where(fine[:, None], model.parameters, project_to_interior(model.parameters))
