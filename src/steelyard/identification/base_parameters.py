@@ -146,7 +146,8 @@ def half_width(level: float, freedom: float) -> float:
     if not 0.0 < level < 1.0:
         raise IdentifiabilityError(f"the level of an interval is {level!r}; give a share between 0 and 1, such as 0.95")
     upper = 0.5 + 0.5 * level
-    return float(norm.ppf(upper) if np.isinf(freedom) else student.ppf(upper, freedom))
+    # Below one degree of freedom the noise was not estimated at all, but taken from the weights.
+    return float(norm.ppf(upper) if np.isinf(freedom) or freedom < 1.0 else student.ppf(upper, freedom))
 
 
 def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParameters:

@@ -12,34 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.exceptions import IdentifiabilityError, SolverError
-from steelyard.identification.cascade import Level, solve_cascade
-from steelyard.identification.constrained import Unknowns
+from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.estimate import Certificate
+from steelyard.identification.geometric_constraints import hold_constraints, share_of_slope
 from steelyard.identification.landscape import build_landscape
 from steelyard.identification.prior_weights import find_prior_weights
-from steelyard.regression.decomposition import complete_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.identification.cascade import CascadeSolution
     from steelyard.identification.constraint_system import ConstraintSystem
     from steelyard.identification.landscape import Landscape
     from steelyard.identification.link_groups import LinkGroup
     from steelyard.identification.prior_weights import PriorWeights
     from steelyard.identification.problem import Problem
     from steelyard.model.parameters import FloatArray
-
-_ROUNDS = 60
-_HELD = 1e-9
-"""What may be left of a row, scaled to length one, for it to count as held."""
-
-_TINY = 1e-6
-"""Part of the data's slope at the start below which what is left of one is taken beside that."""
-
-_INSIDE = 0.9
-"""Part of the way to the edge of what can exist that a step goes at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +86,17 @@ def solve_geometric(
     given = np.array([np.nan if group.spread is None else group.spread**-2 for group in groups])
     weights = find_prior_weights(landscape, numbers, weights=given, noise=noise_factor)
     minimum = weights.minimum
-    place, curvature, steps = minimum.place, minimum.curvature, minimum.steps + weights.rounds
+    place, posterior, steps = minimum.place, minimum.covariance, minimum.steps + weights.rounds
     active: tuple[str, ...] = ()
-    left, worst, push, generated = _stationarity(landscape, weights, place), 0.0, 0.0, 0
-    free = None
+    certificate = Certificate(share_of_slope(landscape, weights, place), 0.0, 0.0, steps, 0)
     if len(system.rows) or system.separators:
-        held = _hold(problem, landscape, weights, system)
-        place, free, active = held.place, held.free, held.active
-        curvature = landscape.curvature(place, weights.by_link, weights.noise)
-        left, push, generated = held.stationarity, held.cascade.complementarity, held.cascade.generated
-        steps += held.rounds
+        held = hold_constraints(problem, landscape, weights, system)
+        place, posterior, active = held.place, held.covariance, held.active
         worst, _ = system.worst(problem.unknowns.expand(landscape.root @ place))
+        certificate = Certificate(
+            held.stationarity, worst, held.cascade.complementarity, steps + held.rounds, held.cascade.generated
+        )
     root = landscape.root
-    posterior = minimum.covariance if free is None else _inverse_within(curvature, free)
     answer = posterior @ landscape.gram / weights.noise**2
     before = landscape.spread_out(weights.by_link[:, None, None] * landscape.blocks(np.zeros(len(place))))
     return GeometricSolution(
@@ -124,7 +109,7 @@ def solve_geometric(
         covariance=_symmetric(root @ answer @ posterior @ root.T),
         response=root @ answer @ np.linalg.inv(root),
         active=active,
-        certificate=Certificate(left, worst, push, steps, generated),
+        certificate=certificate,
     )
 
 
@@ -137,98 +122,3 @@ def check_noise_factor(factor: float | None) -> None:
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (matrix + matrix.T))
-
-
-def _stationarity(landscape: Landscape, weights: PriorWeights, place: FloatArray) -> float:
-    """Gives what is left of the gradient as a share of the data's, or of a millionth of what that was at the start."""
-    data = landscape.matrix.T @ (landscape.matrix @ place - landscape.right) / weights.noise**2
-    left = landscape.slope(place, weights.by_link, weights.noise)
-    return float(np.linalg.norm(left) / max(1.0, float(np.linalg.norm(data)), _least_slope(landscape, weights)))
-
-
-def _least_slope(landscape: Landscape, weights: PriorWeights) -> float:
-    """Gives the slope beside which rounding counts: where data are sharp, little of theirs is left at the minimum."""
-    return _TINY * float(np.linalg.norm(landscape.matrix.T @ landscape.right)) / weights.noise**2
-
-
-def _inverse_within(curvature: FloatArray, free: FloatArray) -> FloatArray:
-    """Gives the covariance where only some directions are free, columns of `free`."""
-    if not free.shape[1]:
-        return np.zeros_like(curvature)
-    return np.asarray(free @ np.linalg.inv(free.T @ curvature @ free) @ free.T)
-
-
-# ---- constraints -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Held:
-    place: FloatArray
-    free: FloatArray
-    active: tuple[str, ...]
-    cascade: CascadeSolution
-    stationarity: float
-    rounds: int
-
-
-def _hold(problem: Problem, landscape: Landscape, weights: PriorWeights, system: ConstraintSystem) -> _Held:
-    """Gives the minimum under constraints: Newton's method, each step a quadratic programme under all of them."""
-    unknowns = Unknowns(problem, "spread")
-    constraints, names = unknowns.level("constraints", system)
-    turn = np.linalg.solve(landscape.root, unknowns.root)  # from the cascade's unknowns y to x
-    place = weights.minimum.place
-    energy, feasible = weights.minimum.energy, False
-    for number in range(_ROUNDS):
-        curvature = landscape.curvature(place, weights.by_link, weights.noise)
-        slope = landscape.slope(place, weights.by_link, weights.noise)
-        upper = np.linalg.cholesky(curvature).T
-        goal = upper @ place - np.linalg.solve(upper.T, slope)
-        level = Level("energy", upper @ turn, goal, goal)
-        found = solve_cascade([constraints, level], np.linalg.solve(turn, place))
-        step = turn @ found.unknowns - place
-        gain = float(step @ curvature @ step)
-        if gain <= 1e-16 * max(1.0, energy) and feasible:
-            tight = [binding.direction for binding in found.bindings if binding.level == 0]
-            # Rows on y are rows on x through the turn.
-            rows = np.linalg.solve(turn.T, np.reshape(tight, (-1, len(place))).T).T
-            equal = constraints.matrix[constraints.lower == constraints.upper]
-            rows = np.concatenate([rows, np.linalg.solve(turn.T, equal.T).T])
-            free = _free(rows, len(place))
-            left = free.T @ landscape.slope(place, weights.by_link, weights.noise)
-            whole = max(1.0, float(np.linalg.norm(slope)), _least_slope(landscape, weights))
-            share = float(np.linalg.norm(left)) / whole
-            return _Held(place, free, unknowns.active(found, [names, ()]), found, share, number)
-        place, energy, feasible = _step(landscape, weights, place, step, slope, energy, feasible)
-    raise SolverError("the likeliest robot under these constraints was not found; loosen a constraint")
-
-
-def _step(
-    landscape: Landscape,
-    weights: PriorWeights,
-    place: FloatArray,
-    step: FloatArray,
-    slope: FloatArray,
-    energy: float,
-    feasible: bool,
-) -> tuple[FloatArray, float, bool]:
-    """Goes along a step as far as links stay possible and, once constraints hold, the energy falls."""
-    length = 1.0
-    while length > 1e-12:
-        moved = place + length * step
-        found = landscape.energy(moved, weights.by_link, weights.noise)
-        falls = found <= energy + 1e-4 * length * float(slope @ step) + 1e-12 * (1.0 + abs(energy))
-        if np.isfinite(found) and (falls or not feasible):
-            # The whole step ends where constraints hold; from there on all do.
-            return moved, found, feasible or length == 1.0
-        length *= _INSIDE if length == 1.0 else 0.5
-    raise SolverError("the constraints leave no body that can exist; loosen one")
-
-
-def _free(rows: FloatArray, count: int) -> FloatArray:
-    """Gives the directions that no row holds, as columns, shape (count, free)."""
-    if not len(rows):
-        return np.eye(count)
-    lengths = np.linalg.norm(rows, axis=1)
-    _, values, right = complete_vectors(rows[lengths > 0.0] / lengths[lengths > 0.0][:, None])
-    seen = int(np.count_nonzero(values > 1e-9 * np.max(values, initial=0.0)))
-    return np.asarray(right[seen:].T)

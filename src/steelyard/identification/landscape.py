@@ -66,7 +66,7 @@ class Minimum:
     @property
     def covariance(self) -> FloatArray:
         """The inverse of the curvature, shape (k, k)."""
-        inverse, _ = dpotri(_factor(self.curvature)[0], lower=1)
+        inverse, _ = dpotri(factorise(self.curvature)[0], lower=1)
         lower = np.tril(inverse)
         return np.asarray(lower + np.tril(lower, -1).T)
 
@@ -218,7 +218,7 @@ class Landscape:
         for step in range(_STEPS):
             slope = self.slope(place, weights, noise)
             curvature = self.curvature(place, weights, noise)
-            direction = -cho_solve(_factor(curvature), slope)
+            direction = -cho_solve(factorise(curvature), slope)
             decrement = float(-slope @ direction)
             if decrement <= exact or stalled:
                 return Minimum(place, energy, curvature, decrement, float(np.max(np.abs(slope), initial=0.0)), step)
@@ -240,7 +240,12 @@ class Landscape:
         return None
 
 
-def _factor(curvature: FloatArray) -> tuple[FloatArray, bool]:
+def factorise(curvature: FloatArray) -> tuple[FloatArray, bool]:
+    """Gives the lower triangular factor of a curvature, as `cho_solve` takes it.
+
+    Raises:
+        SolverError: It has none.
+    """
     try:
         factor, lower = cho_factor(curvature, lower=True, check_finite=False)
     except LinAlgError as error:

@@ -95,7 +95,8 @@ def find_prior_weights(
         minimum = landscape.minimise(found[groups], factor, place, exact=1e-4)
         place = minimum.place
         share = found[groups] * landscape.shares(minimum.covariance, landscape.blocks(place))
-        known = np.maximum(_sizes(landscape.sizes, found[groups]) - share, 0.0)
+        # Both from the same approximation: what no data touched counts for nothing, also where Laplace is off.
+        known = _sizes(landscape.sizes, found[groups]) * np.maximum(1.0 - share / landscape.sizes, 0.0)
         apart = 2.0 * landscape.divergences(place)
         decided = np.asarray(np.bincount(groups, known, count), dtype=np.float64)
         before, loud = found, factor
@@ -109,7 +110,9 @@ def find_prior_weights(
             found = np.where(sought, np.clip(better, _LEAST, _GREATEST), found)
         if noise is None:
             open_ones = max(0.0, landscape.rank - (len(place) - float(share.sum())))
-            factor = min(_between(open_ones, landscape.misfit(place), _NOISE, 1.0) ** -0.5, _LOUDEST)
+            # What looks like parameters only adds to the noise that is seen.
+            said = _between(open_ones, landscape.misfit(place), _NOISE, 1.0) ** -0.5
+            factor = float(np.clip(said, 1.0, _LOUDEST))
         settled = bool(
             np.max(np.abs(np.log(found / before)), initial=0.0) < _SETTLED and abs(np.log(factor / loud)) < _SETTLED
         )
@@ -141,7 +144,10 @@ def log_evidence(landscape: Landscape, minimum: Minimum, weights: FloatArray, no
     """Gives the logarithm of the data's likelihood with some weights, parameters integrated out, but for a constant."""
     _, log_det = np.linalg.slogdet(minimum.curvature)
     whole = landscape.sizes == PARAMETER_COUNT
-    prior = np.where(whole, _log_norm(weights), -0.5 * landscape.sizes * np.log(weights / (2.0 * np.pi)))
+    share = weights * landscape.shares(minimum.covariance, landscape.blocks(minimum.place)) / landscape.sizes
+    # Laplace of the prior where the data leave it alone, and exact where they decide: it must cancel what it meets.
+    prior = -0.5 * landscape.sizes * np.log(weights / (2.0 * np.pi))
+    prior = prior + np.where(whole, (1.0 - share) * (_log_norm(weights) - prior), 0.0)
     volume = VOLUME * np.linalg.slogdet(landscape.relative(minimum.place)[whole])[1]
     unit = 0.5 * len(minimum.place) * np.log(2.0 * np.pi)
     data = -landscape.rank * np.log(noise)
