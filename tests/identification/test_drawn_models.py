@@ -168,6 +168,15 @@ def test_files_that_are_there_are_replaced_only_when_asked(tmp_path) -> None:
     assert json.loads((tmp_path / "robot.json").read_text())["seed"] == 9
 
 
+@pytest.mark.parametrize("name", ["precious.txt", "..", "", "robot-009.urdf"])
+def test_an_index_cannot_name_what_is_deleted(tmp_path, name) -> None:
+    (tmp_path / "robot-009.urdf").write_text("mine")
+    (tmp_path / "precious.txt").write_text("mine")
+    (tmp_path / "robot.json").write_text(json.dumps({"files": [{"name": name, "sha256": "0" * 64}]}))
+    some_draws(humanoid("simple_humanoid"), 1).write(tmp_path, stem="robot", force=True)
+    assert (tmp_path / "robot-009.urdf").read_text() == (tmp_path / "precious.txt").read_text() == "mine"
+
+
 def test_all_are_written_or_none(tmp_path) -> None:
     model = humanoid("simple_humanoid")
     draws = some_draws(model)

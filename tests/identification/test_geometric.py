@@ -290,6 +290,13 @@ class TestIdentify:
         assert any(wrong[0] in note and "stood in" in note for note in estimate.notes)
         np.testing.assert_array_equal(estimate.reference, model.parameters)
 
+    def test_a_missing_mass_is_said(self):
+        bodies = np.array(arm().parameters)
+        bodies[3] = 0.0
+        bodies[3, [4, 6, 9]] = 1e-4
+        estimate = identify(arm().with_parameters(bodies), arm_evidence())
+        assert any("no mass for part_4" in note for note in estimate.notes)
+
     @pytest.mark.parametrize("parameters", ["L", "LS", ["torso*", "*.m"]])
     def test_some_parameters_alone(self, loud_evidence, parameters):
         model = reference("g1")

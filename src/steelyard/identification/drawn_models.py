@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+import re
 import secrets
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -275,10 +276,16 @@ def _make(folder: Path) -> None:
 
 
 def _written_before(index: Path) -> list[Path]:
-    """Gives the files that an index of an earlier call names and that are there."""
+    """Gives the files that an earlier call wrote, and that nobody changed since: an index may name anything."""
+    ours = re.compile(re.escape(index.stem) + r"-\d+\.[a-z]+")
     try:
-        files = json.loads(index.read_text(encoding="utf-8"))["files"]
-        names = [str(each["name"]) for each in files]
+        stored = json.loads(index.read_text(encoding="utf-8"))
+        named = {str(each["name"]): str(each["sha256"]) for each in stored["files"]}
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return [index.with_name(name) for name in names if Path(name).name == name]
+    paths = {index.with_name(name): digest for name, digest in named.items() if ours.fullmatch(name)}
+    return [
+        path
+        for path, digest in paths.items()
+        if path.is_file() and not path.is_symlink() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    ]

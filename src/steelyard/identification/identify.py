@@ -89,7 +89,7 @@ def identify(
         base = find_base_parameters(problem, few=method == "geometric")
         try:
             solution = SOLVERS[method](Task(possible, problem, base, wanted, parts), **options)
-            solution = replace(solution, remarks=(*solution.remarks, *about_projection(projected)))
+            solution = replace(solution, remarks=(*solution.remarks, *about_projection(projected, model)))
         except SolverError as error:
             nothing = np.zeros((len(unknowns), len(unknowns)))
             solution = Solution(nothing[:, 0], nothing, nothing, "failed", remarks=(_sentence(error),))

@@ -78,7 +78,7 @@ def group_links(model: Model, spread: Any = None) -> tuple[LinkGroup, ...]:
     for link in model.links:
         if link not in owners:
             found.setdefault(limbs.get(link, "middle"), []).append(link)
-    small = [name for name, links in found.items() if len(links) < _FEWEST and name != "middle"]
+    small = [name for name, links in found.items() if len(links) < _FEWEST and name != "middle" and len(found) > 1]
     for name in small:
         found.setdefault("middle", []).extend(found.pop(name))
     return (*(LinkGroup(name, _ordered(model, links)) for name, links in found.items()), *known)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _NOTHING = 0.05
 """Combinations of parameters below which the data decide nothing."""
 
+_COARSER = 1.01
 LOUD = 1.5
 """Factor by which the data may be louder than they seem before it is remarked."""
 
@@ -54,13 +55,19 @@ def possible_model(model: Model, unknowns: ParameterSet) -> tuple[Model, list[st
     ]
 
 
-def about_projection(projected: list[str]) -> list[str]:
+def about_projection(projected: list[str], model: Model) -> list[str]:
     """Says which links of the reference were moved to what a body can be."""
     if not projected:
         return []
+    empty = [link for link in projected if model.masses[link] <= 0.0]
+    missing = [
+        f"The model has no mass for {in_words(empty, limit=6)}; how far it is off is counted in shares, and of none "
+        "nothing can be found. Write one into the model."
+    ]
     return [
+        *(missing if empty else []),
         f"The reference is impossible, or thinner than 1 mm, in {in_words(projected, limit=6)}; the nearest bodies "
-        "that can exist, at least 1 mm thick, stood in for them; see `steelyard check`."
+        "that can exist, at least 1 mm thick, stood in for them; see `steelyard check`.",
     ]
 
 
@@ -71,7 +78,7 @@ def solve_by_cones(task: Task, *, alpha: float = 1.0, floor: float = FLOOR) -> S
     remarks = [*refuse_contradictions(system, task.problem.unknowns), *system.remarks]
     problem = task.problem
     found = solve_conic(problem, system, alpha=alpha, floor=floor)
-    remarks = [*about_projection(list(found.projected)), *remarks]
+    remarks = [*about_projection(list(found.projected), task.model), *remarks]
     certificate = Certificate(
         found.stationarity, found.violation, found.complementarity, found.problems, found.generated
     )
@@ -108,6 +115,11 @@ def solve_by_geometry(task: Task, *, spread: Any = None, noise_factor: float | N
     remarks = [*refuse_contradictions(system, problem.unknowns), *system.remarks] if used else []
     groups = group_links(task.model, spread)
     found = solve_geometric(problem, system, links, groups, noise_factor=noise_factor)
+    if found.landscape.noise > _COARSER * problem.noise > 0.0:
+        remarks.append(
+            "The data are sharper than double precision can weigh against the model; standard errors are those of "
+            "data that tell a parameter to a millionth."
+        )
     options: dict[str, Any] = {
         "spread": {
             group.name: float(weight**-0.5) for group, weight in zip(groups, found.weights.by_group, strict=True)
