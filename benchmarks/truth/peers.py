@@ -192,11 +192,10 @@ def _figures(peer: str, runs: Mapping[str, Mapping[str, Mapping[str, Any]]], *, 
             continue
         figures.append(
             Figure(f"geometric, times faster than {peer}: {words}, least of {len(runs)} runs", float(ratio.min()),
-                   FASTER if what == "solve_s" and peer == FIGAROH else None,
+                   FASTER if what == "solve_s" else None,
                    note=f"median {np.median(ratio):.1f}; {np.median(ours(what)):.3f} s against "
                    f"{np.median(best(what)):.3f} s; "
                    + ("its fastest fit in each run" if peer == FIGAROH else
-                      "no bar: our own best formulation in clarabel, on the triangular factor and without finding any "
-                      "weight"))
+                      "our own best formulation in clarabel, on the triangular factor, and no weight to find"))
         )  # fmt: skip
     return figures
