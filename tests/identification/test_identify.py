@@ -83,6 +83,19 @@ def test_the_reference_is_left_where_the_data_say_nothing():
     assert not np.allclose(estimate.parameters[row], model.parameters[row])
 
 
+@pytest.mark.parametrize("method", ["conic", "geometric"])
+def test_impossible_links_that_are_not_looked_for_stay_as_they_are(method):
+    model = load_model("icub")
+    evidence = gather_evidence(model, with_noise(rich_motion("icub"), 1))
+    estimate = identify(model, evidence, method=method, parameters="l_*")
+    others = [row for row, link in enumerate(model.links) if not link.startswith("l_")]
+    np.testing.assert_array_equal(estimate.parameters[others], model.parameters[others])
+    assert np.all(is_possible(np.delete(estimate.parameters, others, axis=0)))
+    (note,) = [note for note in estimate.notes if "could be no real body" in note]
+    assert "r_hip_1" in note
+    assert "not looked for" in note
+
+
 def test_parts_add_up_to_the_whole():
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 2)
