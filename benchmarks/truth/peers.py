@@ -4,8 +4,7 @@ figaroh sees the same reconstructed motions and wrenches; sensors' offsets are n
 a careful user would write down: the same Evidence as ours, nuisances and noise and all, each link's pseudo-inertia
 positive semidefinite, and one weight for all parameters in SI units as prior, through clarabel on the triangular
 factor. Its weight is one, as in [jovic2015]; others are shown beside it, and the best of them that one who knew the
-truth would choose. As it is our own best way to put an LMI to clarabel, it is no bar for speed: how much faster
-"geometric" is than it is reported, and the bar is on figaroh's own fits.
+truth would choose. It is our own best way to put an LMI to clarabel, and has no weight to find.
 """
 
 from __future__ import annotations
