@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2, f, wishart
+from scipy.stats import chi2, wishart
 
 from benchmarks.figures import Figure
 from benchmarks.papers.jovic import show
@@ -25,10 +25,8 @@ from benchmarks.truth.runs import spread_out
 from benchmarks.truth.scores import GEOMETRIC, plain
 from steelyard import SolverError, identify
 from steelyard.identification.base_parameters import half_width
-from steelyard.identification.link_groups import group_links
 from steelyard.identification.methods import OPTIONS
 from steelyard.laboratory.true_robot import draw_parameters
-from steelyard.model.divergence import log_det_hessian
 from steelyard.model.parameters import PARAMETER_COUNT, PARAMETER_SYMBOLS, from_pseudo_inertia, to_pseudo_inertia
 
 if TYPE_CHECKING:
@@ -52,9 +50,6 @@ CLEAR = 15.0
 
 DRAWS, DRAWN = 400, 20
 """Robots drawn from a posterior, and trials in which they are."""
-
-BELIEVED = 20.0
-"""Combinations that what is believed of the prior's weights beforehand is worth (`steelyard.identification`'s)."""
 
 LAWS = {
     "as assumed": "each link drawn from the density that the method assumes",
@@ -121,18 +116,16 @@ def regions(estimate: Estimate, truth: FloatArray) -> dict[str, Any]:
     bounds = estimate.intervals(LEVEL)
     held = (bounds[:, :, 0] <= truth) & (truth <= bounds[:, :, 1])
     error = (estimate.parameters - truth).ravel()
-    freedom = decided(estimate) + BELIEVED
-    width = half_width(LEVEL, estimate.fit.freedom)
+    width = half_width(LEVEL, estimate.freedom)
     found: dict[str, Any] = {name: float(held[:, part].mean()) for name, part in KINDS.items()}
     found |= {
         "all": float(held.mean()),
         "total mass": bool(abs(error[::10].sum()) <= width * estimate.total_mass_error),
-        "masses jointly": _far(error[::10], estimate.covariance[::10, ::10]) <= chi2.ppf(LEVEL, len(truth)),
-        "masses jointly, by F": _far(error[::10], estimate.covariance[::10, ::10])
-                                <= len(truth) * f.ppf(LEVEL, len(truth), freedom),
-        "all jointly": _far(error, estimate.covariance) <= chi2.ppf(LEVEL, error.size),
-        "all jointly, by F": _far(error, estimate.covariance) <= error.size * f.ppf(LEVEL, error.size, freedom),
-        "decided": freedom - BELIEVED,
+        "masses jointly": estimate.in_region(truth, LEVEL),
+        "masses jointly, by chi²": _far(error[::10], estimate.covariance[::10, ::10]) <= chi2.ppf(LEVEL, len(truth)),
+        "all jointly": estimate.in_region(truth, LEVEL, which="*"),
+        "all jointly, by chi²": _far(error, estimate.covariance) <= chi2.ppf(LEVEL, error.size),
+        "freedom": estimate.freedom,
         "by link": held.mean(axis=1).tolist(),
         "masses": held[:, 0].tolist(),
         "mass_ratio": float(np.linalg.norm(error[::10])
@@ -147,19 +140,6 @@ def regions(estimate: Estimate, truth: FloatArray) -> dict[str, Any]:
     found["clear combinations"] = int(chosen.sum())
     found["combinations jointly"] = _far(clear @ error[places], covariance) <= chi2.ppf(LEVEL, int(chosen.sum()))
     return found
-
-
-def decided(estimate: Estimate) -> float:
-    """Gives how many combinations of parameters the data decided, of all those that the prior's weights count."""
-    weights = [float(spread) ** -2 for spread in estimate.options["spread"].values()]
-    groups = group_links(estimate.model)
-    by_link = {link: weight for group, weight in zip(groups, weights, strict=True) for link in group.links}
-    bent = log_det_hessian(estimate.parameters)
-    known = 0.0
-    for place, link in enumerate(estimate.model.links):
-        own = slice(PARAMETER_COUNT * place, PARAMETER_COUNT * (place + 1))
-        known += PARAMETER_COUNT - by_link[link] * float(np.sum(estimate.covariance[own, own] * bent[place]))
-    return known
 
 
 def by_draws(estimate: Estimate, truth: FloatArray, seed: int) -> bool:
@@ -206,8 +186,8 @@ def study_calibration(study: Study, trials: int = TRIALS, others: int = TRIALS /
     study.figures += _figures(found, trials, others)
 
 
-REGIONS = ("all", *KINDS, "total mass", "masses jointly", "masses jointly, by F", "masses jointly, by draws",
-           "combinations jointly", "all jointly", "all jointly, by F")  # fmt: skip
+REGIONS = ("all", *KINDS, "total mass", "masses jointly", "masses jointly, by chi²", "masses jointly, by draws",
+           "combinations jointly", "all jointly", "all jointly, by chi²")  # fmt: skip
 
 
 def _means(each: Sequence[dict[str, Any]]) -> dict[str, float]:

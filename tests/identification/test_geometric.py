@@ -388,3 +388,24 @@ class TestConstraints:
         assert np.all(is_possible(estimate.parameters))
         assert estimate.certificate is not None
         assert estimate.certificate.violation < 1e-8
+
+    def test_regions_hold_what_they_should(self):
+        """Truths drawn as the prior has them, noise as stated: nine in ten regions at 90 % hold all masses at once."""
+        base = np.array(arm().parameters)
+        held, single = [], []
+        for seed in range(60):
+            true = drawn(base, 25.0, 100 + seed)
+            evidence = arm_evidence(seed, noise=0.5)
+            moved = evidence.factor[:, : len(evidence.independent)] @ evidence.dependence @ (true - arm_truth()).ravel()
+            factor = evidence.factor.copy()
+            factor[:, -1] += moved
+            estimate = identify(arm(), replace(evidence, factor=factor))
+            held.append(estimate.in_region(true, 0.9))
+            low, high = np.moveaxis(estimate.intervals(0.9), 2, 0)
+            single.append(np.mean((low <= true) & (true <= high)))
+        assert 0.8 <= np.mean(held) <= 0.98
+        assert 0.85 <= np.mean(single) <= 0.95
+        assert estimate.in_region(estimate.parameters, 0.01)
+        assert not estimate.in_region(2.0 * true, 0.99)
+        with pytest.raises(IdentifiabilityError, match="no parameter"):
+            estimate.in_region(true, which="*.weight")

@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.stats import f as f_distribution
 
-from steelyard.exceptions import SolverError
+from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.base_parameters import half_width
+from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ class Estimate:
         certificate: Of methods under constraints, what shows that it is the minimum.
         levels: Of a hierarchy, what became of each level, and what those above cost it.
         posterior: The density that `sample` draws from; None where the method has none.
+        belief_freedom: Degrees of freedom of how far the model is off, where the data told it; else infinite.
     """
 
     model: Model
@@ -142,6 +145,7 @@ class Estimate:
     certificate: Certificate | None = None
     levels: tuple[LevelReport, ...] = ()
     posterior: Posterior | None = None
+    belief_freedom: float = np.inf
 
     @property
     def parameters(self) -> FloatArray:
@@ -183,9 +187,43 @@ class Estimate:
         variances = np.asarray(np.diagonal(self.covariance))
         return np.sqrt(np.clip(variances, 0.0, None)).reshape(-1, PARAMETER_COUNT)
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom behind `covariance`: of the noise, or of how far the model is off, whichever are fewer."""
+        return min(self.fit.freedom if self.fit.freedom >= 1.0 else np.inf, self.belief_freedom)
+
+    def in_region(self, parameters: Any, level: float = 0.9, *, which: str = "*.m") -> bool:
+        """Tells whether parameters, taken together, lie in the joint region that holds the true ones at some level.
+
+        The region is the ellipsoid of `covariance` around the estimate, of the size that Hotelling's law asks for.
+
+        Args:
+            parameters: Shape (n_links, 10).
+            level: How often such regions hold the truth, between 0 and 1.
+            which: A pattern of parameters that count; those that are known exactly are left out.
+
+        Raises:
+            IdentifiabilityError: The pattern matches nothing, or the level is no share.
+        """
+        half_width(level, self.freedom)  # refuses what is no level
+        names = self.model.parameter_names
+        chosen = set(match_pattern(which, names))
+        if not chosen:
+            raise IdentifiabilityError(f"no parameter is called {which!r}{did_you_mean(which, names)}", names=[which])
+        sizes = np.sqrt(np.clip(np.diagonal(self.covariance), 0.0, None))
+        places = [place for place, name in enumerate(names) if name in chosen and sizes[place] > 0.0]
+        error = (np.asarray(parameters, dtype=np.float64) - self.parameters).reshape(-1) / np.maximum(sizes, 1e-300)
+        correlation = (self.covariance / np.outer(sizes, sizes).clip(1e-300))[np.ix_(places, places)]
+        values, vectors = np.linalg.eigh(correlation)
+        seen = values > 1e-10 * values[-1]
+        far = float(np.sum(np.square(vectors[:, seen].T @ error[places]) / values[seen]))
+        count = int(np.count_nonzero(seen))
+        limit = f_distribution.ppf(level, count, min(self.freedom, 1e9))
+        return bool(far <= count * limit)
+
     def intervals(self, level: float = 0.95) -> FloatArray:
         """Gives ``parameters ± t · standard_errors``, shape (n_links, 10, 2); as good as the spread it counts with."""
-        width = half_width(level, self.fit.freedom) * self.standard_errors
+        width = half_width(level, self.freedom) * self.standard_errors
         return np.stack([self.parameters - width, self.parameters + width], axis=2)
 
     @property

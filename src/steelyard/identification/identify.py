@@ -127,6 +127,7 @@ def identify(
         certificate=solution.certificate,
         levels=solution.levels,
         posterior=solution.posterior,
+        belief_freedom=solution.belief_freedom,
     )
     return write_notes(estimate, evidence, problem, solution.remarks)
 

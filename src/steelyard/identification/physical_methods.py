@@ -136,6 +136,7 @@ def solve_by_geometry(task: Task, *, spread: Any = None, noise_factor: float | N
         (*_about_weights(found, task.base.rank + len(task.base.dropped)), *remarks),
         options,
         belief=(found.posterior, found.prior),
+        belief_freedom=found.weights.freedom,
     )
     solution = certified(task, found.certificate, system, solution)
     return replace(solution, posterior=_density(problem, found, system))

@@ -51,6 +51,7 @@ class PriorWeights:
         by_link: The same for each link of the landscape.
         noise: ``κ``.
         decided: ``γ`` of each group: how many of its parameters the data decided.
+        freedom: How many squares told the weights, what was believed among them; infinite where all are given.
         rounds: How many times the weights were changed.
         settled: Whether they had settled then.
         log_evidence: Logarithm of the data's likelihood, but for a constant.
@@ -61,6 +62,7 @@ class PriorWeights:
     by_link: FloatArray
     noise: float
     decided: FloatArray
+    freedom: float
     rounds: int
     settled: bool
     log_evidence: float
@@ -122,6 +124,7 @@ def find_prior_weights(
         found[groups],
         factor,
         decided,
+        float(decided[sought].sum()) + _USUAL + _GROUP if np.any(sought) else np.inf,
         rounds,
         settled,
         log_evidence(landscape, minimum, found[groups], factor),

@@ -60,6 +60,7 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
         "options": _as_json(estimate.options),
         "certificate": None if estimate.certificate is None else asdict(estimate.certificate),
         "levels": [{name: _plain(value) for name, value in asdict(level).items()} for level in estimate.levels],
+        "belief_freedom": _plain(estimate.belief_freedom),
         "posterior": None if estimate.posterior is None else estimate.posterior.to_dict(),
         "provenance": _as_json(estimate.provenance),
         "model": _model_to_dict(estimate.model),
@@ -156,6 +157,7 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
         levels=tuple(
             LevelReport(**{name: _tuple(value) for name, value in level.items()}) for level in stored.get("levels", ())
         ),
+        belief_freedom=np.inf if stored.get("belief_freedom") is None else float(stored["belief_freedom"]),
         posterior=None if stored.get("posterior") is None else Posterior.from_dict(stored["posterior"]),
     )
 

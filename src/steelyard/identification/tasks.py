@@ -65,6 +65,7 @@ class Solution:
         known: Rows on ``z`` that constraints fix, and by how much each may still vary; None where none do.
         belief: Covariances of ``z`` after the data and before them, where the method has a prior of its own; None where
             a model is as far off as usual.
+        belief_freedom: Degrees of freedom behind `belief`: how many squares told how far the model is off.
         posterior: The density to draw robots from; None where there is none.
     """
 
@@ -79,6 +80,7 @@ class Solution:
     levels: tuple[LevelReport, ...] = ()
     known: tuple[FloatArray, FloatArray] | None = None
     belief: tuple[FloatArray, FloatArray] | None = None
+    belief_freedom: float = np.inf
     posterior: Posterior | None = None
 
 

@@ -1,7 +1,7 @@
 """How far one body is from another, whatever the units and the frame: distances of pseudo-inertias.
 
-Both are unchanged when each pseudo-inertia ``P`` becomes ``M P Mᵀ``: by another frame, by other units of length, and, of
-both bodies alike, of mass. Close by, the divergence is half of the distance's square.
+Both are unchanged when each pseudo-inertia ``P`` becomes ``M P Mᵀ``: by another frame, by other units of length, and,
+of both bodies alike, of mass. Close by, the divergence is half of the distance's square.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def log_det_gradient(parameters: Any, reference: Any) -> FloatArray:
 
 
 def log_det_hessian(parameters: Any) -> FloatArray:
-    """Gives the divergence's second derivatives by the parameters, shape (..., 10, 10); no reference has a part in them."""
+    """Gives the divergence's second derivatives by the parameters, shape (..., 10, 10); no reference is in them."""
     inverse = np.linalg.inv(to_pseudo_inertia(parameters))
     moved = np.einsum("...ij,kjl->...kil", inverse, _BASIS)
     return np.asarray(np.einsum("...kij,...lji->...kl", moved, moved))
