@@ -15,7 +15,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.estimate import Certificate
 from steelyard.identification.geometric_constraints import hold_constraints, share_of_slope
-from steelyard.identification.landscape import build_landscape
+from steelyard.identification.landscape import build_landscape, invert
 from steelyard.identification.prior_weights import find_prior_weights
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def solve_geometric(
         weights=weights,
         groups=tuple(groups),
         posterior=_symmetric(root @ posterior @ root.T),
-        prior=_symmetric(root @ np.linalg.inv(before) @ root.T),
+        prior=_symmetric(root @ invert(before) @ root.T),
         covariance=_symmetric(root @ answer @ posterior @ root.T),
-        response=root @ answer @ np.linalg.inv(root),
+        response=root @ (answer @ landscape.back),
         active=active,
         certificate=certificate,
     )

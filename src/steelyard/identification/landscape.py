@@ -66,9 +66,7 @@ class Minimum:
     @property
     def covariance(self) -> FloatArray:
         """The inverse of the curvature, shape (k, k)."""
-        inverse, _ = dpotri(factorise(self.curvature)[0], lower=1)
-        lower = np.tril(inverse)
-        return np.asarray(lower + np.tril(lower, -1).T)
+        return invert(self.curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +79,7 @@ class Landscape:
             those of which nothing is looked for.
         sizes: How many unknowns each of them has, shape (len(links),).
         root: From ``x`` to ``z``, shape (k, k).
+        back: From ``z`` to ``x``, shape (k, k).
         maps: From ``x`` to the parameters of these links, shape (len(links), 10, k).
         apart: Whether each unknown belongs to one link alone, in order: the prior's curvature is then made of blocks.
         matrix: ``A`` on ``x``, divided by the noise, shape (m, k).
@@ -95,6 +94,7 @@ class Landscape:
     links: IntArray
     sizes: IntArray
     root: FloatArray
+    back: FloatArray
     maps: FloatArray
     apart: bool
     matrix: FloatArray
@@ -255,6 +255,17 @@ def factorise(curvature: FloatArray) -> tuple[FloatArray, bool]:
     return factor, bool(lower)
 
 
+def invert(curvature: FloatArray) -> FloatArray:
+    """Gives the inverse of a curvature.
+
+    Raises:
+        SolverError: It has none.
+    """
+    inverse, _ = dpotri(factorise(curvature)[0], lower=1)
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
 def build_landscape(problem: Problem) -> Landscape:
     """Gives a problem, whose start is of possible bodies, and the distance of its links to that start."""
     unknowns = problem.unknowns
@@ -268,7 +279,8 @@ def build_landscape(problem: Problem) -> Landscape:
         alone[row][:, owners == link] = True
     apart = bool(np.all(np.diff(owners) >= 0) and not np.any(chosen[~alone]))
     curvature = np.einsum("lpk,lpq,lqj->kj", chosen, log_det_hessian(reference[links]), chosen, optimize=True)
-    root = solve_triangular(np.linalg.cholesky(curvature), np.eye(len(curvature)), lower=True).T
+    back = np.linalg.cholesky(curvature)
+    root = solve_triangular(back, np.eye(len(back)), lower=True).T
     matrix = problem.matrix @ root
     noise = max(problem.noise, _SHARPEST * float(np.linalg.norm(matrix))) or 1.0
     matrix = matrix / noise
@@ -277,6 +289,7 @@ def build_landscape(problem: Problem) -> Landscape:
         links=links,
         sizes=sizes,
         root=np.ascontiguousarray(root),
+        back=np.ascontiguousarray(back.T),
         maps=chosen @ root,
         apart=apart,
         matrix=matrix,
