@@ -100,7 +100,7 @@ def draw_limits(by_kind: Mapping[str, Mapping[str, Any]], label: str = GEOMETRIC
         panel.grid(axis="y", color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].text(-0.45, 1.0, "as CAD", fontsize=8, va="bottom")
-    panels[0].legend(frameon=False, fontsize=9, loc="upper right")
+    panels[1].legend(frameon=False, fontsize=9, loc="lower left")
     figure.suptitle(f"{label}: a point for each true robot, a line for their median", x=0.01, ha="left", fontsize=10)
     figure.tight_layout()
     return save_picture(plt, figure, "truth_limits")
