@@ -162,6 +162,35 @@ def test_figures_of_identification_are_those_stored() -> None:
     assert values["all noise: instruments, width over that of least squares"] < 0.5
 
 
+def test_figures_of_the_truth_are_those_stored() -> None:
+    stored = json.loads((ROOT / "benchmarks" / "results" / "truth.json").read_text(encoding="utf-8"))
+    values = {figure["what"]: figure["value"] for figure in stored["figures"]}
+    notes = {figure["what"]: figure["note"] for figure in stored["figures"]}
+    cross = "geometric: cross RMSE over the truth's, worst axis, worst run"
+    for row, value in (
+        ("masses: error over the CAD's", values["geometric: mass error over CAD's, median"]),
+        ("robots whose links", values["geometric: runs nearer to the truth than CAD (affine), of 40"]),
+        (
+            "a fixed quadratic prior",
+            100.0 * values["quadratic, alpha = 1, SI units: share of runs with masses worse than CAD's"],
+        ),
+        ("unseen motion: RMSE", float(re.findall(r"median ([\d.]+)", notes[cross])[0])),
+        ("90 % intervals", 100.0 * values["CAD's error as assumed: 90% intervals hold, all parameters"]),
+        ("2 kg added", 100.0 * values["payload: right link, baseline"]),
+        ("error of its mass", values["payload: median mass error, baseline, kg"]),
+    ):
+        (line,) = [line for line in README.splitlines() if row in line and line.startswith("|")]
+        assert float(re.findall(r"[\d.]+", line.split("|")[2])[0]) == pytest.approx(value, rel=0.03, abs=5e-4), row
+        for words, other in (
+            ("exact states: ", values["wrench noise only, geometric: mass error over CAD's, median"]),
+            ("ideal excitation: ", values["ideal excitation, geometric: mass error over CAD's, median"]),
+            ("worst robot: ", values[cross]),
+        ):
+            if words in line:
+                shown = float(re.findall(words + r"([\d.]+\d)", line)[0])
+                assert shown == pytest.approx(other, rel=0.03), words
+
+
 def test_figures_of_recordings_are_those_stored() -> None:
     stored = json.loads((ROOT / "benchmarks" / "results" / "recordings.json").read_text(encoding="utf-8"))
     values = {figure["what"]: figure["value"] for figure in stored["figures"]}

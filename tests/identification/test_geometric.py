@@ -308,6 +308,12 @@ class TestIdentify:
         if parameters != "LS":  # there the start itself is the mean of both sides
             np.testing.assert_array_equal(estimate.parameters.ravel()[still], model.parameters.ravel()[still])
 
+    def test_groups_of_which_nothing_is_looked_for_have_no_say(self, loud_evidence):
+        model = reference("g1")
+        legs = identify(model, loud_evidence, parameters=["left_hip*", "right_hip*", "torso_link.m"])
+        assert list(legs.options["spread"]) == ["middle", "left_hip_pitch_link"]
+        assert legs.status == "solved"
+
     def test_mirror_images_stay_images(self, loud_evidence):
         model = reference("g1")
         estimate = identify(model, loud_evidence, mirror=True)

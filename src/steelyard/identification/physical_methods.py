@@ -113,7 +113,8 @@ def solve_by_geometry(task: Task, *, spread: Any = None, noise_factor: float | N
     system = resolve_constraints(task.model, used)
     problem, links = task.problem, task.model.links
     remarks = [*refuse_contradictions(system, problem.unknowns), *system.remarks] if used else []
-    groups = group_links(task.model, spread)
+    sought = {links[place] for place in (problem.unknowns.chosen // PARAMETER_COUNT).tolist()}
+    groups = [group for group in group_links(task.model, spread) if sought.intersection(group.links)]
     found = solve_geometric(problem, system, links, groups, noise_factor=noise_factor)
     if found.landscape.noise > _COARSER * problem.noise > 0.0:
         remarks.append(

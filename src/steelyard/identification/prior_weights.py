@@ -84,7 +84,7 @@ def find_prior_weights(
         SolverError: No minimum was found.
     """
     usual = 1.0 / USUAL_SPREAD**2
-    count = int(groups.max(initial=-1)) + 1
+    count = int(groups.max(initial=-1)) + 1 if weights is None else len(weights)
     given = np.full(count, np.nan) if weights is None else np.asarray(weights, dtype=np.float64)
     sought = np.isnan(given)
     found = np.where(sought, usual, given)
