@@ -96,18 +96,17 @@ def solve_geometric(
         certificate = Certificate(
             held.stationarity, worst, held.cascade.complementarity, steps + held.rounds, held.cascade.generated
         )
-    root = landscape.root
     answer = posterior @ landscape.gram / weights.noise**2
     before = landscape.spread_out(weights.by_link[:, None, None] * landscape.blocks(np.zeros(len(place))))
     return GeometricSolution(
-        unknowns=root @ place,
+        unknowns=landscape.root @ place,
         landscape=landscape,
         weights=weights,
         groups=tuple(groups),
-        posterior=_symmetric(root @ posterior @ root.T),
-        prior=_symmetric(root @ invert(before) @ root.T),
-        covariance=_symmetric(root @ answer @ posterior @ root.T),
-        response=root @ (answer @ landscape.back),
+        posterior=landscape.outward(posterior),
+        prior=landscape.outward(invert(before)),
+        covariance=landscape.outward(answer @ posterior),
+        response=np.asarray(landscape.left @ answer) @ landscape.back,
         active=active,
         certificate=certificate,
     )
@@ -118,7 +117,3 @@ def check_noise_factor(factor: float | None) -> None:
     number = isinstance(factor, int | float | np.number) and not isinstance(factor, bool)
     if factor is not None and not (number and np.isfinite(factor) and factor > 0.0):
         raise IdentifiabilityError(f"noise_factor is {factor!r}; it must be a number greater than zero")
-
-
-def _symmetric(matrix: FloatArray) -> FloatArray:
-    return np.asarray(0.5 * (matrix + matrix.T))

@@ -11,9 +11,11 @@ and infinite where a link is no body that can exist. Unknowns are measured by th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotri
 
@@ -54,6 +56,7 @@ class Minimum:
         decrement: What Newton's next step would gain, twice.
         slope: Greatest element of the gradient.
         steps: Newton steps that were made.
+        factor: Of the curvature, lower triangular; what is above the diagonal means nothing.
     """
 
     place: FloatArray
@@ -62,11 +65,17 @@ class Minimum:
     decrement: float
     slope: float
     steps: int
+    factor: FloatArray
 
-    @property
+    @cached_property
     def covariance(self) -> FloatArray:
         """The inverse of the curvature, shape (k, k)."""
-        return invert(self.curvature)
+        return _inverse_of(self.factor)
+
+    @property
+    def log_determinant(self) -> float:
+        """Logarithm of the curvature's determinant."""
+        return 2.0 * float(np.sum(np.log(np.diagonal(self.factor))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +89,7 @@ class Landscape:
         sizes: How many unknowns each of them has, shape (len(links),).
         root: From ``x`` to ``z``, shape (k, k).
         back: From ``z`` to ``x``, shape (k, k).
+        left: The root again, to multiply with: sparse where it is made of blocks.
         maps: From ``x`` to the parameters of these links, shape (len(links), 10, k).
         apart: Whether each unknown belongs to one link alone, in order: the prior's curvature is then made of blocks.
         matrix: ``A`` on ``x``, divided by the noise, shape (m, k).
@@ -95,6 +105,7 @@ class Landscape:
     sizes: IntArray
     root: FloatArray
     back: FloatArray
+    left: Any
     maps: FloatArray
     apart: bool
     matrix: FloatArray
@@ -103,6 +114,11 @@ class Landscape:
     least: float
     rank: int
     noise: float
+
+    def outward(self, covariance: FloatArray) -> FloatArray:
+        """Gives a covariance of ``x`` as one of ``z``, shape (k, k)."""
+        moved = np.asarray(self.left @ np.asarray(self.left @ covariance).T)
+        return np.asarray(0.5 * (moved + moved.T))
 
     def bodies(self, place: FloatArray) -> FloatArray:
         """Gives the parameters of the links at a point, shape (len(links), 10)."""
@@ -218,10 +234,12 @@ class Landscape:
         for step in range(_STEPS):
             slope = self.slope(place, weights, noise)
             curvature = self.curvature(place, weights, noise)
-            direction = -cho_solve(factorise(curvature), slope)
+            factor = factorise(curvature)
+            direction = -cho_solve(factor, slope)
             decrement = float(-slope @ direction)
             if decrement <= exact or stalled:
-                return Minimum(place, energy, curvature, decrement, float(np.max(np.abs(slope), initial=0.0)), step)
+                steepest = float(np.max(np.abs(slope), initial=0.0))
+                return Minimum(place, energy, curvature, decrement, steepest, step, factor[0])
             length, moved, found = self.room(place, direction), place, np.inf
             while length > 1e-8:
                 moved = place + length * direction
@@ -261,7 +279,11 @@ def invert(curvature: FloatArray) -> FloatArray:
     Raises:
         SolverError: It has none.
     """
-    inverse, _ = dpotri(factorise(curvature)[0], lower=1)
+    return _inverse_of(factorise(curvature)[0])
+
+
+def _inverse_of(factor: FloatArray) -> FloatArray:
+    inverse, _ = dpotri(factor, lower=1)
     lower = np.tril(inverse)
     return np.asarray(lower + np.tril(lower, -1).T)
 
@@ -278,19 +300,32 @@ def build_landscape(problem: Problem) -> Landscape:
     for row, link in enumerate(links):
         alone[row][:, owners == link] = True
     apart = bool(np.all(np.diff(owners) >= 0) and not np.any(chosen[~alone]))
-    curvature = np.einsum("lpk,lpq,lqj->kj", chosen, log_det_hessian(reference[links]), chosen, optimize=True)
-    back = np.linalg.cholesky(curvature)
-    root = solve_triangular(back, np.eye(len(back)), lower=True).T
-    matrix = problem.matrix @ root
+    flat, bent = chosen.reshape(-1, chosen.shape[2]), log_det_hessian(reference[links])
+    if apart:
+        ends = np.cumsum(sizes)
+        own = [chosen[row][:, end - size : end] for row, (size, end) in enumerate(zip(sizes, ends, strict=True))]
+        backs = [np.linalg.cholesky(part.T @ block @ part) for part, block in zip(own, bent, strict=True)]
+        roots = [np.linalg.inv(each).T for each in backs]
+        left = sparse.block_diag(roots, format="csr")
+        root, back = left.toarray(), sparse.block_diag([each.T for each in backs]).toarray()
+        maps = (sparse.csr_array(flat) @ left).toarray().reshape(chosen.shape)
+        matrix = (left.T @ problem.matrix.T).T
+    else:
+        curvature = flat.T @ (bent @ chosen).reshape(flat.shape)
+        back = np.linalg.cholesky(curvature).T
+        root = solve_triangular(back, np.eye(len(back)))
+        maps, matrix, left = chosen @ root, problem.matrix @ root, root
+    matrix = np.ascontiguousarray(matrix)
     noise = max(problem.noise, _SHARPEST * float(np.linalg.norm(matrix))) or 1.0
     matrix = matrix / noise
     return Landscape(
         reference=reference,
         links=links,
         sizes=sizes,
-        root=np.ascontiguousarray(root),
-        back=np.ascontiguousarray(back.T),
-        maps=chosen @ root,
+        root=root,
+        back=back,
+        left=left,
+        maps=maps,
         apart=apart,
         matrix=matrix,
         right=problem.right / noise,

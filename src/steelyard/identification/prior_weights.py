@@ -145,7 +145,6 @@ def _between(count: float, squares: float, beliefs: float, believed: float) -> f
 
 def log_evidence(landscape: Landscape, minimum: Minimum, weights: FloatArray, noise: float) -> float:
     """Gives the logarithm of the data's likelihood with some weights, parameters integrated out, but for a constant."""
-    _, log_det = np.linalg.slogdet(minimum.curvature)
     whole = landscape.sizes == PARAMETER_COUNT
     share = weights * landscape.shares(minimum.covariance, landscape.blocks(minimum.place)) / landscape.sizes
     # Laplace of the prior where the data leave it alone, and exact where they decide: it must cancel what it meets.
@@ -154,7 +153,7 @@ def log_evidence(landscape: Landscape, minimum: Minimum, weights: FloatArray, no
     volume = VOLUME * np.linalg.slogdet(landscape.relative(minimum.place)[whole])[1]
     unit = 0.5 * len(minimum.place) * np.log(2.0 * np.pi)
     data = -landscape.rank * np.log(noise)
-    return float(unit - minimum.energy - 0.5 * log_det - np.sum(volume) - np.sum(prior) + data)
+    return float(unit - minimum.energy - 0.5 * minimum.log_determinant - np.sum(volume) - np.sum(prior) + data)
 
 
 def _sizes(sizes: IntArray, weights: FloatArray) -> FloatArray:
