@@ -38,6 +38,9 @@ _ROUGH = 1e-2
 _INSIDE = 0.9
 """Part of the way to the edge of what can exist that a step goes at most."""
 
+_CLOSE, _LAST = 1e-11, 3
+"""Newton decrement beside the energy, from which steps are taken as they come, and how many of them."""
+
 _SHARPEST = 1e-6
 """Relative deviations of parameters that data may tell at the finest: beyond it, the prior drowns in rounding."""
 
@@ -230,7 +233,7 @@ class Landscape:
     def _descend(self, weights: FloatArray, noise: float, place: FloatArray, exact: float) -> Minimum | None:
         """Gives the least energy by Newton's method, or None where it does not end."""
         energy = self.energy(place, weights, noise)
-        stalled = False
+        stalled, close = False, 0
         for step in range(_STEPS):
             slope = self.slope(place, weights, noise)
             curvature = self.curvature(place, weights, noise)
@@ -241,6 +244,11 @@ class Landscape:
                 steepest = float(np.max(np.abs(slope), initial=0.0))
                 return Minimum(place, energy, curvature, decrement, steepest, step, factor[0])
             length, moved, found = self.room(place, direction), place, np.inf
+            if decrement <= _CLOSE * (1.0 + abs(energy)):
+                # The energy no longer shows what a step gains; so close, Newton's own is right.
+                place, close = place + direction, close + 1
+                energy, stalled = self.energy(place, weights, noise), close == _LAST
+                continue
             while length > 1e-8:
                 moved = place + length * direction
                 found = self.energy(moved, weights, noise)

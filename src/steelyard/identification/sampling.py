@@ -41,6 +41,11 @@ _WANTED_ACCEPTANCE = 0.8
 _CAREFUL = 0.1
 """Share of moves with small steps."""
 
+_PATIENCE = 2
+"""Moves that a chain is refused, more than it is granted, before its steps are halved while chains warm up."""
+
+_MOST_HALVINGS = 12
+
 _FAR = 4.0
 """Standard deviations from the centre beyond which a row is far."""
 
@@ -263,10 +268,19 @@ class _Sampler:
         self.accepted: list[float] = []
 
     def warm_up(self, moves: int) -> None:
-        """Moves the chains, and finds the step with which enough moves are accepted."""
+        """Moves the chains, and finds the step with which enough moves are accepted.
+
+        A chain may be where the energy is so steep that it is refused whatever the others' step; almost none comes to
+        such a place by itself, but one may begin there. Its own steps are halved until it leaves.
+        """
         logs: list[float] = []
+        refused = np.zeros(self.x.shape[1])
         for move in range(moves):
-            rate, _ = self.move()
+            halvings = np.clip(refused - _PATIENCE, 0.0, _MOST_HALVINGS)
+            by_energy, _, moved = self.move(0.5**halvings)
+            refused = np.maximum(refused + np.where(moved, -1.0, 1.0), 0.0)
+            usual = halvings == 0.0
+            rate = float(np.mean(by_energy[usual])) if np.any(usual) else 0.0
             self.step *= float(np.exp((rate - _WANTED_ACCEPTANCE) * 2.0 / np.sqrt(1.0 + move)))
             self.step = float(np.clip(self.step, 1e-3, 0.6))
             logs.append(np.log(self.step))
@@ -275,7 +289,7 @@ class _Sampler:
     def run(self, moves: int) -> None:
         """Moves the chains, and keeps where they are after each move."""
         for _ in range(moves):
-            self.accepted.append(self.move()[1])
+            self.accepted.append(float(np.mean(self.move()[1])))
             self.history.append(self.x)
             self.energies.append(_energy(self.white, self.x, _Place.at(self.white, self.x)))
 
@@ -302,14 +316,18 @@ class _Sampler:
         """Steps in a move: about a quarter turn."""
         return int(np.ceil(_QUARTER / self.step))
 
-    def move(self) -> tuple[float, float]:
-        """Moves every chain once; gives the mean probability of being accepted by energy, and by all that must hold."""
+    def move(self, shares: Any = 1.0) -> tuple[FloatArray, FloatArray, Any]:
+        """Moves every chain once, with steps that are shares of the usual one.
+
+        Returns:
+            How probable it was to be accepted by energy, and by all that must hold; and who was; shape (chains,) each.
+        """
         white, generator, x = self.white, self.generator, self.x
         chains = x.shape[1]
         # Each chain has a step of its own, so that none comes back to where it was; now and then a much smaller one, so
         # that none is caught where the energy is steep.
         usual, small = generator.uniform(0.7, 1.1, size=chains), 10.0 ** generator.uniform(-1.5, 0.0, size=chains)
-        angle = self.step * np.where(generator.uniform(size=chains) < _CAREFUL, small, usual)
+        angle = self.step * shares * np.where(generator.uniform(size=chains) < _CAREFUL, small, usual)
         velocity = generator.normal(size=x.shape)
         chance = generator.uniform(size=chains)
         place = _Place.at(white, x)
@@ -320,12 +338,13 @@ class _Sampler:
         with np.errstate(over="ignore", invalid="ignore"):
             probability = np.where(going & place.possible, np.minimum(1.0, np.exp(before - after)), 0.0)
         probability[np.isnan(probability)] = 0.0
-        rate = float(np.mean(probability))
+        by_energy = probability.copy()
         probability[~_within(white, x)] = 0.0
         if self.allowed is not None:
             probability[~self.allowed(x)] = 0.0
-        self.x = np.where(chance < probability, x, self.x)
-        return rate, float(np.mean(probability))
+        moved = chance < probability
+        self.x = np.where(moved, x, self.x)
+        return by_energy, probability, moved
 
     def _follow(
         self, x: FloatArray, velocity: FloatArray, angle: FloatArray, place: _Place

@@ -27,19 +27,19 @@ def model_spread(model: Model) -> FloatArray:
     body could have count as the nearest that one could: an inertia of zero says nothing of how far it is off.
     """
     size = PARAMETER_COUNT
-    spread = np.zeros((len(model.links) * size, len(model.links) * size))
-    for link, parameters in enumerate(project_to_interior(model.parameters)):
-        block = spread[size * link : size * (link + 1), size * link : size * (link + 1)]
-        block[:, 0] = MASS_SPREAD * parameters
-        mass = max(float(parameters[0]), 1e-9)
-        com = parameters[1:4] / mass
-        second = np.diag(to_pseudo_inertia(parameters))[:3] / mass - com**2
-        reach = COM_SPREAD + COM_SHARE * np.sqrt(np.maximum(second, 0.0))
-        for axis in range(3):
-            step = reach[axis] * np.eye(3)[axis]
-            moved = [change_frame(parameters, np.eye(3), sign * step) for sign in (1.0, -1.0)]
-            block[:, 1 + axis] = 0.5 * (moved[0] - moved[1])
-        inertias = np.abs(parameters[[4, 6, 9]])
-        for number, (row, column) in enumerate(((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))):
-            block[4 + number, 4 + number] = INERTIA_SPREAD * np.sqrt(inertias[row] * inertias[column])
-    return spread
+    bodies = project_to_interior(model.parameters)
+    spread = np.zeros((len(bodies), size, len(bodies), size))
+    links = np.arange(len(bodies))
+    mass = np.maximum(bodies[:, 0], 1e-9)[:, None]
+    com = bodies[:, 1:4] / mass
+    second = np.diagonal(to_pseudo_inertia(bodies), axis1=1, axis2=2)[:, :3] / mass - com**2
+    reach = COM_SPREAD + COM_SHARE * np.sqrt(np.maximum(second, 0.0))
+    spread[links, :, links, 0] = MASS_SPREAD * bodies
+    for axis in range(3):
+        step = reach[:, [axis]] * np.eye(3)[axis]
+        ahead, behind = (change_frame(bodies, np.eye(3), sign * step) for sign in (1.0, -1.0))
+        spread[links, :, links, 1 + axis] = 0.5 * (ahead - behind)
+    inertias = np.abs(bodies[:, [4, 6, 9]])
+    for number, (row, column) in enumerate(((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))):
+        spread[links, 4 + number, links, 4 + number] = INERTIA_SPREAD * np.sqrt(inertias[:, row] * inertias[:, column])
+    return spread.reshape(len(bodies) * size, -1)
