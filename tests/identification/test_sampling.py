@@ -131,6 +131,14 @@ def test_one_link_without_data_is_a_wishart(weight: float) -> None:
     assert_same_law(np.linalg.eigvalsh(found)[:, 0], np.linalg.eigvalsh(reference)[:, 0], effective)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_chains_that_begin_at_a_steep_place_leave_it(seed: int) -> None:
+    # Of a hundred chains over ten links, one or another begins where some link is almost impossible.
+    draws = draw(a_posterior(10, weights=np.full(10, 7.0)), 100, np.random.default_rng(seed))
+    assert draws.mixing.mixed
+    assert draws.mixing.moves <= 80
+
+
 def test_a_gaussian_cut_off_by_the_possible_is_that() -> None:
     # As wide as the body itself, so that most of the Gaussian is impossible: rejection is the oracle.
     posterior = a_posterior(1)

@@ -41,10 +41,8 @@ _WANTED_ACCEPTANCE = 0.8
 _CAREFUL = 0.1
 """Share of moves with small steps."""
 
-_PATIENCE = 2
-"""Moves that a chain is refused, more than it is granted, before its steps are halved while chains warm up."""
-
-_MOST_HALVINGS = 12
+_PATIENCE, _MOST_HALVINGS = 2, 12
+"""Moves that a chain is refused, more than it is granted, before its steps are halved while it warms up; how often."""
 
 _FAR = 4.0
 """Standard deviations from the centre beyond which a row is far."""
