@@ -322,6 +322,18 @@ class TestIdentify:
                 estimate.parameters[pair.right], pair.image(estimate.parameters[pair.left]), rtol=1e-9, atol=1e-12
             )
 
+    def test_images_are_drawn_as_their_links_are(self, loud_evidence):
+        """The energy of tied pairs is that which was minimised, but for the volume, and draws are as wide."""
+        estimate = identify(reference("g1"), loud_evidence, mirror=True)
+        posterior = estimate.posterior
+        assert posterior is not None
+        assert np.all(posterior.weights > 0.0)
+        draws = estimate.sample(100, seed=2).parameters
+        for pair in find_pairs(reference("g1")):
+            np.testing.assert_allclose(draws[:, pair.right, 0], draws[:, pair.left, 0], rtol=1e-9)
+        ratio = draws[:, :, 0].std(axis=0) / estimate.standard_errors[:, 0]
+        assert 0.85 < np.median(ratio) < 1.15
+
     def test_options_that_make_no_sense_are_refused(self, loud_evidence):
         for options, words in (
             ({"spread": 0.0}, "spread"),

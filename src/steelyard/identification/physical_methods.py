@@ -155,6 +155,13 @@ def _density(problem: Problem, found: GeometricSolution, system: ConstraintSyste
     volume = np.where(landscape.sizes == PARAMETER_COUNT, VOLUME, 0.0)
     weights[chosen] = found.weights.by_link - volume
     reference[chosen] *= (weights[chosen] / found.weights.by_link)[:, None]
+    # A link and its tied image are equally far off: each counts half, and both stay away from what cannot be.
+    unknowns = problem.unknowns
+    moved = np.any(unknowns.transform.reshape(len(weights), PARAMETER_COUNT, -1) != 0.0, axis=1)
+    for image in np.setdiff1d(np.flatnonzero(np.any(moved, axis=1)), chosen).tolist():
+        link = int(unknowns.chosen[np.flatnonzero(moved[image])[0]]) // PARAMETER_COUNT
+        weights[link] = weights[image] = 0.5 * weights[link]
+        reference[image] *= reference[link, 0] / landscape.reference[link, 0]
     scale = landscape.noise * found.weights.noise / (problem.noise or 1.0)
     louder = replace(problem, variance=(problem.variance or 1.0) * scale**2)
     return build_posterior(louder, found.unknowns, reference, weights=weights, rows=system.rows)
