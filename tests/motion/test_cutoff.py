@@ -19,13 +19,18 @@ from tests.motion.test_base_state import ARM, BALL
 
 
 def left_by_the_truth(trial, recording, cutoff, margin):
-    """Gives what the true parameters leave (N, with 5 N for each N m), biases apart."""
+    """Gives what the true parameters leave (N, with 5 N for each N m), biases apart, in a usual third of a second.
+
+    Where a sole's corner clicks against the floor, sensors that read every 2 ms miss part of it, whatever the cutoff.
+    Whether and when it clicks differs from processor to processor, by rounding.
+    """
     model = trial.truth.model
     motion = reconstruct_motion(model, recording, cutoff=cutoff, decimate=False)
     motion = motion.where((motion.time > margin) & (motion.time < recording.time[-1] - margin))
     left = residuals(model, motion, trial.truth.parameters, weights=None)
     left = left - left.mean(axis=0)
-    return np.sqrt(np.mean(left[:, :3] ** 2)) + 5.0 * np.sqrt(np.mean(left[:, 3:] ** 2))
+    thirds = np.array_split(left, max(1, round(3.0 * (motion.time[-1] - motion.time[0]))))
+    return np.median([np.sqrt(np.mean(each[:, :3] ** 2)) + 5.0 * np.sqrt(np.mean(each[:, 3:] ** 2)) for each in thirds])
 
 
 @pytest.mark.parametrize("noise", [None, "default"])
