@@ -129,13 +129,13 @@ def _across(at: FrameMotion, kind: str, axis: FloatArray, motion: Motion, q_star
         spin = np.einsum("nij,nj->ni", rotation, motion.v[:, v_start : v_start + 3])
         push = np.einsum("nij,nj->ni", rotation, motion.a[:, v_start : v_start + 3])
     else:
-        rotation = at.rotation @ _axis_rotations(axis, motion.q[:, q_start])
+        rotation = at.rotation @ axis_rotations(axis, motion.q[:, q_start])
         along = at.rotation @ axis
         spin, push = along * motion.v[:, v_start, None], along * motion.a[:, v_start, None]
     return FrameMotion(rotation, at.position, rate + spin, turn + push + cross(rate, spin), at.proper_acceleration)
 
 
-def _axis_rotations(axis: FloatArray, angles: FloatArray) -> FloatArray:
+def axis_rotations(axis: FloatArray, angles: FloatArray) -> FloatArray:
     """Gives rotations about one axis, shape (n, 3, 3)."""
     x, y, z = axis
     skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

@@ -1,0 +1,188 @@
+"""From a recording to candidate poses: readings averaged over short windows, at even times, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.calibration.poses import PoseSet
+from steelyard.exceptions import RecordingError
+from steelyard.model.names import did_you_mean
+from steelyard.recording.column_names import QUATERNION_AXES, joint_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.recording import Recording
+
+WINDOW = 0.05
+"""Seconds over which readings are averaged: what a slowly moved joint does in that time is a straight line to 0.01°."""
+
+_UNIT = 0.02
+
+
+def sample_poses(
+    model: Model,
+    recordings: Recording | Sequence[Recording],
+    *,
+    joints: Sequence[str],
+    imus: Sequence[str] | None = None,
+    interval: float = 0.2,
+    window: float = WINDOW,
+    touching: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> PoseSet:
+    """Gives the poses that recordings tell of at even times.
+
+    Where a needed column has no reading within the window, there is no pose. Recordings may be larger than memory.
+
+    Args:
+        model: The model.
+        recordings: One or several.
+        joints: Those that are needed; others, if they are not recorded, are at zero.
+        imus: Inertial sensors whose orientation is taken; by default all of the setup that are recorded.
+        interval: Seconds from one pose to the next.
+        window: Seconds over which readings are averaged.
+        touching: By contact, the stretches of time in which it was on its plane; those not named always were.
+
+    Raises:
+        RecordingError: A column is missing, an orientation is none, or there is no pose at all.
+    """
+    several = recordings if isinstance(recordings, (list, tuple)) else [recordings]
+    if not several:
+        raise RecordingError("there is no recording to take poses from; give one at least")
+    if not (np.isfinite(interval) and interval > 0.0 and np.isfinite(window) and window >= 0.0):
+        raise RecordingError(f"poses are {interval!r} s apart and averaged over {window!r} s; give positive seconds")
+    parts = [_sample(model, each, joints, imus, interval, min(window, interval), touching) for each in several]
+    first = parts[0]
+    for other in parts[1:]:
+        if set(other.orientations) != set(first.orientations):
+            raise RecordingError(
+                f"the recordings have different inertial sensors: {sorted(first.orientations)} and "
+                f"{sorted(other.orientations)}; name those to use"
+            )
+    if len(parts) == 1:
+        return first
+    names = {name for part in parts for name in part.touching}
+    return PoseSet(
+        model,
+        np.concatenate([part.time for part in parts]),
+        np.concatenate([part.positions for part in parts]),
+        {name: np.concatenate([part.orientations[name] for part in parts]) for name in first.orientations},
+        {},
+        {name: np.concatenate([part.touches(name) for part in parts]) for name in names},
+    )
+
+
+def _sample(
+    model: Model,
+    recording: Recording,
+    joints: Sequence[str],
+    imus: Sequence[str] | None,
+    interval: float,
+    window: float,
+    touching: Mapping[str, Sequence[tuple[float, float]]] | None,
+) -> PoseSet:
+    columns, starts = _position_columns(model, recording, joints)
+    sensors = _sensors(model, recording, imus)
+    quaternions = {name: [f"{name}.quat.{axis}" for axis in QUATERNION_AXES] for name in sensors}
+    names = [*columns, *(column for group in quaternions.values() for column in group)]
+    begin = float(recording.time[0])
+    count = int(np.floor((recording.duration - window) / interval)) + 1 if recording.duration >= window else 1
+    sums, counts = np.zeros((count, len(columns))), np.zeros((count, len(columns)))
+    turns = {name: np.zeros((count, 4, 4)) for name in sensors}
+    for piece in recording.select(names).chunks():
+        place = (piece.time - begin - 0.5 * window) / interval
+        number = np.clip(np.rint(place).astype(np.int64), 0, count - 1)
+        inside = np.abs(place - number) * interval <= 0.5 * window + 1e-9
+        number = number[inside]
+        values = np.column_stack([piece.column(name)[inside] for name in columns])
+        there = np.isfinite(values)
+        np.add.at(sums, number, np.where(there, values, 0.0))
+        np.add.at(counts, number, there)
+        for name, group in quaternions.items():
+            _add_turns(turns[name], number, np.column_stack([piece.column(each)[inside] for each in group]), name)
+    orientations = {name: _mean_turns(each) for name, each in turns.items()}
+    complete = (counts > 0).all(axis=1)
+    if sensors:
+        complete &= np.any([np.isfinite(each[:, 0]) for each in orientations.values()], axis=0)
+    if not complete.any():
+        empty = [name for name, there in zip(columns, counts.sum(axis=0), strict=True) if not there]
+        empty += [f"{name}.quat.x" for name in sensors if not np.isfinite(orientations[name][:, 0]).any()]
+        why = f"{empty[0]!r} has no readings" if empty else "its columns are never there together"
+        raise RecordingError(f"{recording.name} has no pose: {why}", column=empty[0] if empty else None)
+    positions = np.tile(_rest(model), (count, 1))
+    positions[:, starts] = sums / np.maximum(counts, 1.0)
+    time = begin + 0.5 * window + interval * np.arange(count)
+    poses = PoseSet(model, time, positions, orientations, {}, _on_place(touching or {}, time))
+    return poses.pick(complete)
+
+
+def _rest(model: Model) -> FloatArray:
+    return np.asarray(model.neutral[7:] if model.base == "floating" else model.neutral)
+
+
+def _position_columns(model: Model, recording: Recording, joints: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Gives the columns of joints that are recorded, and where they stand among all positions."""
+    columns: list[str] = []
+    starts: list[int] = []
+    for joint in model.joints:
+        kind = model.joint(joint).kind
+        names = joint_columns(joint, ball=kind == "ball")
+        if joint not in joints and not all(name in recording.values for name in names):
+            continue
+        start = int(model.tree.q_starts[model.joint_body(joint)]) - (7 if model.base == "floating" else 0)
+        for number, name in enumerate(names):
+            if name not in recording.values:
+                recording.column(name)
+            columns.append(name)
+            starts.append(start + number)
+    return columns, starts
+
+
+def _sensors(model: Model, recording: Recording, imus: Sequence[str] | None) -> list[str]:
+    """Gives the inertial sensors whose orientation is recorded, or those that are asked for."""
+    known = [imu.name for imu in model.setup.imus]
+    for name in imus or ():
+        if name not in known:
+            raise RecordingError(
+                f"the setup of {model.name} has no inertial sensor {name!r}{did_you_mean(name, known)}", column=name
+            )
+        recording.column(f"{name}.quat.x")
+    if imus is not None:
+        return list(imus)
+    return [name for name in known if all(f"{name}.quat.{axis}" in recording.values for axis in QUATERNION_AXES)]
+
+
+def _add_turns(turns: FloatArray, number: FloatArray, quaternions: FloatArray, name: str) -> None:
+    """Adds quaternions to sums of their products, which do not know a quaternion from its opposite."""
+    there = np.isfinite(quaternions).all(axis=1)
+    quaternions = quaternions[there]
+    lengths = np.linalg.norm(quaternions, axis=1)
+    wrong = np.flatnonzero(np.abs(lengths - 1.0) > _UNIT)
+    if len(wrong):
+        raise RecordingError(
+            f"the quaternion of {name!r} has the length {lengths[wrong[0]]:.3g}, and {len(wrong)} of {len(lengths)} "
+            f"readings are like it; orientations have length one: check that '{name}.quat.x' to '.w' are a quaternion, "
+            "not angles or a scaled copy",
+            column=f"{name}.quat.x",
+        )
+    np.add.at(turns, number[there], quaternions[:, :, None] * quaternions[:, None, :])
+
+
+def _mean_turns(turns: FloatArray) -> FloatArray:
+    """Gives the mean orientations, x y z w, shape (n, 4); not a number where there was no reading."""
+    means = np.linalg.eigh(turns)[1][:, :, -1]
+    means[np.trace(turns, axis1=1, axis2=2) == 0.0] = np.nan
+    return np.asarray(means)
+
+
+def _on_place(stretches: Mapping[str, Sequence[tuple[float, float]]], time: FloatArray) -> dict[str, np.ndarray]:
+    return {
+        name: np.any([(time >= start) & (time <= end) for start, end in each], axis=0)
+        if len(each)
+        else np.zeros(len(time), dtype=bool)
+        for name, each in stretches.items()
+    }
