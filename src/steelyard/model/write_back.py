@@ -9,8 +9,6 @@ anything.
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +25,7 @@ from steelyard.model.loading import build_model
 from steelyard.model.names import in_words
 from steelyard.model.packages import as_path, is_folder
 from steelyard.model.parameters import FloatArray, change_frame
+from steelyard.model.whole_file import draft_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,12 +64,26 @@ def write_model(model: Model, path: str | Path) -> WrittenModel:
         ModelError: A link has a mass that no file can hold, the ending is another format's, or the folder is missing.
     """
     target = as_path(path)
+    content, notes = rewrite(model, target)
+    replace_model_file(target, content)
+    return WrittenModel(target, tuple(notes))
+
+
+def rewrite(model: Model, target: Path) -> tuple[bytes, list[str]]:
+    """Gives the bytes of the model's own file with its parameters, read again and found good, and what to tell of them.
+
+    Args:
+        model: The model.
+        target: Where they are going to be written.
+
+    Raises:
+        ModelError: As for `write_model`.
+    """
     _refuse_other_format(model, target)
     changes, notes = plan_changes(model)
     content, remarks = model.description.file.with_parameters(changes, target)
     _read_again(model, content, target)
-    _replace(target, content)
-    return WrittenModel(target, (*notes, *remarks))
+    return content, [*notes, *remarks]
 
 
 def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
@@ -192,18 +205,14 @@ def round_trip_error(wanted: FloatArray, found: FloatArray) -> float:
     return max(float(error) / size if size > 0.0 else float(error) for error, size in zip(errors, sizes, strict=True))
 
 
-def _replace(target: Path, content: bytes) -> None:
-    """Writes a file completely, or leaves what was there; a link keeps leading to the file, a file keeps its mode."""
-    temporary = None
+def replace_model_file(target: Path, content: bytes) -> None:
+    """Writes a file completely, or leaves what was there.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
     try:
-        target = target.resolve()
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        temporary.write_bytes(content)
-        if target.exists():
-            shutil.copymode(target, temporary)
-        temporary.replace(target)
+        with draft_of(target) as draft:
+            draft.write_bytes(content)
     except OSError as error:
         raise ModelError(f"the file cannot be written ({error.strerror})", path=target) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)

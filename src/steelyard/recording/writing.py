@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean
 from steelyard.model.packages import as_path
+from steelyard.model.whole_file import draft_of
 from steelyard.recording.wording import reason, show_name
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ def _check_and_write(recording: Recording, target: Path) -> None:
         return
     if target.is_dir():
         raise RecordingError(f"{str(target)!r} is a folder; give the name of a file")
-    with tempfile.TemporaryDirectory(prefix=".steelyard-", dir=target.parent) as folder:
-        draft = Path(folder) / target.name
+    with draft_of(target) as draft:
         _write(recording, draft, ending)
-        draft.replace(target)
 
 
 def _find_ending(path: Path) -> str:

@@ -1,0 +1,32 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Gives a path to write a file to, which takes the place of `path` at the end; after an error, nothing does.
+
+    The draft has the file's own name, in a hidden folder beside it. A link keeps leading to the file, and a file that
+    is replaced hands on its permissions.
+
+    Raises:
+        OSError: The folder is missing or closed, or the disk is full.
+    """
+    target = Path(os.path.realpath(path))
+    with tempfile.TemporaryDirectory(prefix=".steelyard-", dir=target.parent) as folder:
+        draft = Path(folder) / target.name
+        yield draft
+        if target.exists():
+            shutil.copymode(target, draft)
+        draft.replace(target)
