@@ -33,7 +33,7 @@ def describe_mjcf(document: XmlDocument) -> Description:
     """
     whole = _with_includes(document)
     _refuse_attached_files(whole)
-    return _Reader(whole, _compile(whole)).describe()
+    return _Reader(whole, compile_mjcf(whole)).describe()
 
 
 def _import_mujoco(path: Path) -> Any:
@@ -46,7 +46,12 @@ def _import_mujoco(path: Path) -> Any:
     return mujoco
 
 
-def _compile(document: XmlDocument) -> Any:
+def compile_mjcf(document: XmlDocument) -> Any:
+    """Gives MuJoCo's specification of a document without includes, and the model that it compiles to.
+
+    Raises:
+        ModelError: MuJoCo does not accept it, or is not installed.
+    """
     mujoco = _import_mujoco(document.path)
     try:
         spec = mujoco.MjSpec.from_string(document.content.decode("utf-8"))

@@ -302,13 +302,18 @@ class _Reader:
         return value
 
     def number(self, element: Element, key: str, what: str, *, finite: bool = True) -> float:
-        return _number(self.path, element, key, what, finite=finite)
+        return read_number(self.path, element, key, what, finite=finite)
 
     def vector(self, element: Element, key: str) -> tuple[float, float, float]:
         return _vector(self.path, element, key)
 
 
-def _number(path: Path, element: Element, key: str, what: str, *, finite: bool = True) -> float:
+def read_number(path: Path, element: Element, key: str, what: str, *, finite: bool = True) -> float:
+    """Gives the number that an attribute holds.
+
+    Raises:
+        ModelError: It is missing or no number; or infinite, where that is not allowed.
+    """
     text = element.attributes.get(key)
     try:
         # Python takes 1_000 for a number; no other reader of model files does.
