@@ -12,6 +12,7 @@ from steelyard.motion.base_choice import Base, choose_base
 from steelyard.motion.base_state import ImuBase, PoseBase
 from steelyard.motion.channels import read_channels
 from steelyard.motion.cutoff import HIGHEST, choose_cutoff
+from steelyard.motion.encoder_offsets import as_offsets
 from steelyard.motion.joint_state import (
     POSITIONS,
     Positions,
@@ -30,13 +31,14 @@ from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterwo
 from steelyard.motion.stretches import Silences, bridged_at, even_stretches, find_runs, sample_rate
 from steelyard.recording import Recording
 from steelyard.recording.resampling import usual_rate
-from steelyard.recording.wording import show_names
+from steelyard.recording.wording import count, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from steelyard.model import Model
     from steelyard.motion.base_state import BaseSource
+    from steelyard.motion.encoder_offsets import OffsetsLike
 
 __all__ = ["Base", "reconstruct_motion", "stream_motion"]
 
@@ -65,7 +67,7 @@ def reconstruct_motion(
     order: int = 4,
     window: float | None = None,
     decimate: bool = True,
-    offsets: Mapping[str, float] | None = None,
+    offsets: OffsetsLike | None = None,
     positions: Positions = "q",
 ) -> Motion:
     """Gives the motion that a recording tells: smooth, with derivatives, and with all that was measured on the way.
@@ -91,7 +93,8 @@ def reconstruct_motion(
         order: Of the Butterworth filter, which passes twice.
         window: Seconds on each side of a local cubic, instead of a cutoff.
         decimate: Whether samples that say nothing new are left out.
-        offsets: Of the encoders, by joint: what is added to their readings, rad or m.
+        offsets: Of the encoders, by joint: what is added to their readings, rad or m; or a file of them, see
+            `read_offsets`; or what has them as `values`.
         positions: "q" for measured joint positions, "q_command" for commanded ones (as instruments, say).
 
     Raises:
@@ -114,7 +117,7 @@ def stream_motion(
     order: int = 4,
     window: float | None = None,
     decimate: bool = True,
-    offsets: Mapping[str, float] | None = None,
+    offsets: OffsetsLike | None = None,
     positions: Positions = "q",
     rows: int | None = None,
 ) -> Iterator[Motion]:
@@ -299,7 +302,7 @@ def _plan(
     order: int,
     window: float | None,
     decimate: bool,
-    offsets: Mapping[str, float] | None,
+    offsets: OffsetsLike | None,
     positions: Positions,
 ) -> _Plan:
     if not isinstance(recording, Recording):
@@ -308,7 +311,8 @@ def _plan(
         raise MotionError(f"positions are {positions!r}; choose 'q' (measured) or 'q_command' (commanded)")
     if len(recording) < 2:
         raise MotionError(f"{recording.name} has one row; a motion needs many", channel="time")
-    check_offsets(model, offsets or {})
+    added = as_offsets(offsets)
+    check_offsets(model, added)
     joints, forces = position_columns(model, positions), measured_columns(model, recording)
     of_imus = [
         name for each in model.setup.imus for name in (*ImuBase(each).columns, *ImuBase(each).orientation_columns)
@@ -333,21 +337,13 @@ def _plan(
     notes.append(told)
     if chosen.cutoff > _STRAIGHT * slow_rate and slow_rate < _SLOWER * rate:
         notes.append(f"{slow!r} has {slow_rate:.3g} readings a second, with straight lines between them")
+    if added:
+        notes.append(f"offsets are added to the readings of {count(len(added), 'joint', 'joints')}")
     if empty:
         notes.append(f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings: taken as not recorded")
     _, force_rate = slowest(readings, needed_forces(model, recording))
     return _Plan(
-        model,
-        used,
-        source,
-        chosen,
-        decimate,
-        dict(offsets or {}),
-        positions,
-        needed,
-        readings,
-        0.5 * force_rate,
-        tuple(notes),
+        model, used, source, chosen, decimate, dict(added), positions, needed, readings, 0.5 * force_rate, tuple(notes)
     )
 
 
