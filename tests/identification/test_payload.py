@@ -329,6 +329,7 @@ def test_other_robots_and_other_sensors_are_refused():
         ({"level": 1.0}, "level"),
         ({"least_mass": float("nan")}, "least_mass"),
         ({"links": "hand"}, "no link is called 'hand'"),
+        ({"links": []}, "names no link that may carry a load"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(options, words):

@@ -20,12 +20,15 @@ def choose_links(model: Model, patterns: str | Sequence[str] | None) -> list[int
     """Gives the links that may carry a load.
 
     Raises:
-        IdentifiabilityError: A pattern names none.
+        IdentifiabilityError: A pattern names none, or there is no pattern.
     """
     if patterns is None:
         return list(range(len(model.links)))
+    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    if not wanted:
+        raise IdentifiabilityError("links names no link that may carry a load; name some, or leave it out for all")
     chosen: set[str] = set()
-    for pattern in [patterns] if isinstance(patterns, str) else list(patterns):
+    for pattern in wanted:
         matched = match_pattern(str(pattern), model.links)
         if not matched:
             raise IdentifiabilityError(
