@@ -396,6 +396,66 @@ class TestConstraints:
         total = np.sqrt(np.mean(np.square(about.sum(axis=1))))
         assert estimate.total_mass_error == pytest.approx(total, rel=0.35, abs=1e-6)
 
+    @pytest.mark.parametrize("method", ["conic", "geometric"])
+    @pytest.mark.parametrize("constraints", [[], [MassWithin(0.02), TotalMass(6.5, tolerance=0.05)]])
+    def test_where_something_binds_standard_errors_are_those_of_other_draws(self, method, constraints):
+        estimate = identify(arm(), arm_evidence(), method=method, constraints=constraints)
+        assert bool(estimate.active) == (method == "conic" or bool(constraints))
+        about = estimate.sample(600, seed=9).parameters - estimate.parameters
+        expected = np.sqrt(np.mean(np.square(about), axis=0))
+        np.testing.assert_allclose(estimate.standard_errors, expected, rtol=0.25)
+        total = np.sqrt(np.mean(np.square(about[:, :, 0].sum(axis=1))))
+        assert estimate.total_mass_error == pytest.approx(total, rel=0.25)
+        drawn_ = any("drawn from what is possible" in note for note in estimate.notes)
+        assert drawn_ == bool(estimate.active)
+
+    def test_neither_chance_nor_the_order_of_constraints_changes_standard_errors(self):
+        evidence = arm_evidence()
+        wanted = [MassWithin(0.02, "part_1"), TotalMass(6.5, tolerance=0.05), MassWithin(0.05, "part_2")]
+        one, again, turned = (
+            identify(arm(), evidence, constraints=order) for order in (wanted, wanted, list(reversed(wanted)))
+        )
+        np.testing.assert_array_equal(one.covariance, again.covariance)
+        np.testing.assert_allclose(turned.standard_errors, one.standard_errors, rtol=0.2)
+
+    def test_draws_can_be_left_out_and_that_is_said(self):
+        plain = identify(arm(), arm_evidence(), method="conic", draws=0)
+        assert any("do not count constraints that bind" in note for note in plain.notes)
+        drawn_ = identify(arm(), arm_evidence(), method="conic")
+        assert np.median(drawn_.standard_errors / plain.standard_errors) < 0.9
+        for wrong in (-1, 2.5, True):
+            with pytest.raises(IdentifiabilityError, match="draws is"):
+                identify(arm(), arm_evidence(), draws=wrong)
+
+    @pytest.mark.parametrize("method", ["geometric", "conic", "quadratic"])
+    def test_constraints_are_no_data(self, method):
+        """What was held is not determined, and what a band or a scale says is not what the data say."""
+        evidence = arm_evidence()
+        free = identify(arm(), evidence, method=method)
+        bands = identify(arm(), evidence, method=method, constraints=[MassWithin(0.02)])
+        assert np.all(bands.determined <= free.determined + 0.1)
+        weighed = identify(arm(), evidence, method=method, constraints=[TotalMass(6.5), Frozen("part_2")])
+        assert np.all(weighed.determined[1] == 0.0)
+        silent = replace(evidence, factor=1e-6 * evidence.factor, variance=1.0)
+        held = identify(arm(), silent, method=method, constraints=[TotalMass(6.5), MassWithin(0.02)])
+        assert np.all(held.determined < 1e-3)
+
+    @pytest.mark.parametrize("method", ["geometric", "conic"])
+    def test_regions_are_flat_where_something_is_fixed(self, method):
+        estimate = identify(arm(), arm_evidence(), method=method, constraints=[TotalMass(6.0), Frozen("part_4")])
+        assert estimate.in_region(estimate.parameters, 0.01)
+        assert estimate.in_region(estimate.parameters, 0.01, which="*")
+        step = 0.02 * estimate.standard_errors[0, 0]
+        for change, inside in (((step, -step, 0.0, 0.0), True), ((step, step, 0.0, 0.0), False),
+                               ((step, 0.0, 0.0, -step), False)):  # fmt: skip
+            moved = estimate.parameters.copy()
+            moved[:, 0] += change
+            assert estimate.in_region(moved, 0.9) == inside
+        assert not estimate.in_region(1.05 * estimate.parameters, 0.99)
+        # What was not looked for is exact by assumption, and no part of any region.
+        some = identify(arm(), arm_evidence(), method=method, parameters=["part_1", "part_2"])
+        assert some.in_region(np.where(np.arange(4)[:, None] > 1, 2.0, 1.0) * some.parameters, 0.9, which="*")
+
     @pytest.mark.parametrize(
         ("noise", "constraint"),
         [(0.0, MassWithin(0.05)), (1e-6, MassWithin(0.05)), (0.1, TotalMass(0.6)), (1e-3, TotalMass(0.6))],

@@ -18,7 +18,7 @@ from scipy.linalg import qr, solve_triangular
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.cones import Block, body_blocks, body_in_words, tensor_blocks, without_cones
-from steelyard.identification.conic_faces import Point, Programme, answer_to_centre, find_leanings, refine
+from steelyard.identification.conic_faces import Point, Programme, answer_to_centre, find_leanings, is_near_edge, refine
 from steelyard.identification.constrained import Unknowns
 from steelyard.model.names import in_words
 
@@ -60,6 +60,9 @@ class ConicSolution:
         alpha: The weight of the prior.
         covariance: Of ``z``, from noise, what binds taken to go on binding; shape (n_unknowns, n_unknowns).
         response: How ``z`` answers to the true one on average, likewise.
+        belief: Covariances of ``z`` after the data and before them; equations are counted, other constraints and what
+            a body can be are not.
+        at_edges: Whether something binds, or is nearer than three standard errors, so that the posterior is narrower.
         active: Names of what binds, strongest first.
         status: "solved", or "stopped" where `stationarity` or `violation` are more than they should be.
         cost: ``‖(A z − b)/noise‖² + α ‖y‖²``.
@@ -79,6 +82,8 @@ class ConicSolution:
     alpha: float
     covariance: FloatArray
     response: FloatArray
+    belief: tuple[FloatArray, FloatArray]
+    at_edges: bool
     active: tuple[str, ...]
     status: Literal["solved", "stopped"]
     cost: float
@@ -121,6 +126,7 @@ def solve_conic(
     worst, broken = system.worst(problem.unknowns.expand(unknowns))
     moved = answer_to_centre(work.programme, point)
     answer = work.unknowns.root @ moved @ (work.data @ moved).T
+    after, before = work.belief()
     left = work.factor @ place - work.right
     cost = float(left @ left) + work.unexplained
     exact = quality.stationarity <= _STATIONARY and max(worst, quality.violation) <= _HELD
@@ -129,6 +135,8 @@ def solve_conic(
         alpha=float(alpha),
         covariance=(problem.noise / work.noise) ** 2 * (answer @ answer.T),
         response=answer @ problem.matrix / work.noise,
+        belief=(work.outward(after), work.outward(before)),
+        at_edges=bool(find_leanings(work.programme, point, _LEANS)) or is_near_edge(work.programme, place, after),
         active=work.active(point),
         status="solved" if exact else "stopped",
         cost=cost,
@@ -163,7 +171,7 @@ class _Search:
         self.data /= self.noise
         count = self.data.shape[1]
         weighed = np.column_stack([self.data, problem.right / self.noise])
-        alpha = alpha or max(TIE_BREAK, float(np.linalg.norm(self.data, 2) / _SHARPEST) ** 2)
+        self.alpha = alpha = alpha or max(TIE_BREAK, float(np.linalg.norm(self.data, 2) / _SHARPEST) ** 2)
         prior = np.column_stack([np.sqrt(alpha) * np.eye(count), np.zeros(count)])
         triangle = np.asarray(np.linalg.qr(np.concatenate([weighed, prior]), mode="r"))
         self.factor, self.right = triangle[:count, :count], triangle[:count, count]
@@ -203,6 +211,21 @@ class _Search:
             if not _is_exact(quality):
                 point, quality = self._solved()
         return point, quality
+
+    def belief(self) -> tuple[FloatArray, FloatArray]:
+        """Gives roots of the covariances of ``y`` after the data and before them, where equations are held."""
+        count = self.data.shape[1]
+        free = np.eye(count)
+        kept = _independent(self.programme.equations)
+        if len(kept):
+            free = np.linalg.qr(self.programme.equations[kept].T, mode="complete")[0][:, len(kept) :]
+        factor = np.linalg.qr(self.factor @ free, mode="r")
+        return np.asarray(solve_triangular(factor, free.T, trans="T").T), free / np.sqrt(self.alpha)
+
+    def outward(self, root: FloatArray) -> FloatArray:
+        """Gives the covariance of ``z`` by a root of that of ``y``."""
+        turned = self.unknowns.root @ root
+        return np.asarray(turned @ turned.T)
 
     def active(self, point: Point) -> tuple[str, ...]:
         """Gives the names of what binds, strongest first, each once."""

@@ -35,6 +35,9 @@ _UNIT = 10.0
 """Beside which a multiplier (cost) is compared with a margin (share of the reference): it only decides what is taken to
 bind far from the minimum. From one to a hundred, weak priors took the fewest steps."""
 
+_NEAR = 3.0
+"""Standard errors within which an edge cuts off so much of a normal law that its covariance is another."""
+
 _ASTRAY = 1e9
 """Distance, in units of how far a model is usually off, from which a search has gone astray."""
 
@@ -192,6 +195,19 @@ def find_leanings(programme: Programme, point: Point, least: float) -> list[Lean
             found.append(Leaning(push, block=number, null_vectors=vectors[:, values < 0.0]))
     greatest = max([programme.size, *(leaning.push for leaning in found)])
     return sorted((each for each in found if each.push > least * greatest), key=lambda each: -each.push)
+
+
+def is_near_edge(programme: Programme, place: FloatArray, root: FloatArray) -> bool:
+    """Tells whether a row or a block's edge is nearer than three standard errors; `root` is one of the covariance."""
+    deviations = np.linalg.norm(programme.rows @ root, axis=1)
+    if np.any(programme.rows @ place - programme.lower < _NEAR * deviations):
+        return True
+    for block in programme.blocks:
+        values, vectors = np.linalg.eigh(block.value(place))
+        slopes = np.einsum("kij,ia,ja->ak", block.basis, vectors, vectors)
+        if np.any(values < _NEAR * np.linalg.norm(slopes @ root[block.columns], axis=1)):
+            return True
+    return False
 
 
 def _positive_part(matrix: FloatArray) -> FloatArray:

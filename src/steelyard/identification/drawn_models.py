@@ -7,7 +7,7 @@ import json
 import operator
 import re
 import secrets
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,8 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraint_rows import resolve_constraints
-from steelyard.identification.constraint_system import join_rows
+from steelyard.identification.drawn_families import with_separators
 from steelyard.identification.sampling import draw
-from steelyard.identification.separators import HullSeparator, InertiaSeparator
-from steelyard.identification.whitening import whiten
 from steelyard.model.consistency import is_possible
 from steelyard.model.constraint_tables import parse_constraint_table
 from steelyard.model.names import in_words
@@ -26,20 +24,16 @@ from steelyard.model.packages import as_path, is_folder
 from steelyard.model.toml_table import TomlTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from steelyard.identification.constraint_system import Rows, Separator
+    from steelyard.identification.constraint_system import Separator
     from steelyard.identification.estimate import Estimate
-    from steelyard.identification.posterior import Posterior
     from steelyard.identification.sampling import Mixing
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
 METHODS = ("geometric", "conic")
 """Methods whose estimates can be drawn from."""
-
-_FEWEST_SEARCHES, _MOST_SEARCHES, _POINTS = 2, 10, 16
-"""How often, and at how many points each time, infinite families are asked for rows."""
 
 FORMAT = 1
 """Number of the index's layout."""
@@ -195,7 +189,7 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
         )
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise IdentifiabilityError(f"the seed is {seed!r}; it must be a whole number from 0")
-    posterior, holds = _with_separators(estimate, estimate.posterior)
+    posterior, holds = with_separators(estimate.posterior, _separators(estimate))
     draws = draw(posterior, count, np.random.default_rng(int(seed)), holds=holds)
     fixed = np.setdiff1d(np.arange(links), posterior.bodies)
     odd = [estimate.model.links[row] for row in fixed if not np.all(is_possible(draws.parameters[:, row]))]
@@ -212,58 +206,13 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
     )
 
 
-def _with_separators(estimate: Estimate, posterior: Posterior) -> tuple[Posterior, Callable[[FloatArray], Any] | None]:
-    """Gives the posterior with some rows of its constraints' infinite families, and what tells whether all hold.
-
-    Chains bounce off rows, and are refused by the rest: the rows are those that points near the centre break.
-    """
+def _separators(estimate: Estimate) -> tuple[Separator, ...]:
+    """Gives the infinite families of an estimate's constraints."""
     table = estimate.options.get("constraints")
     if not table:
-        return posterior, None
+        return ()
     constraints = parse_constraint_table(TomlTable(dict(table), "[constraints]", None))
-    separators = [
-        separator
-        for separator in resolve_constraints(estimate.model, constraints).separators
-        # A possible body has a positive inertia.
-        if not (isinstance(separator, InertiaSeparator) and not np.any(separator.least > 0.0))
-    ]
-    if not separators:
-        return posterior, None
-    generator = np.random.default_rng(0)
-    for search in range(_MOST_SEARCHES):
-        white = whiten(posterior)
-        around = generator.normal(size=(white.size, _POINTS))
-        around[:, 0] = 0.0
-        robots = posterior.parameters(white.points(around))
-        broken = [[each.violated(robot) for each in separators] for robot in robots]
-        if search >= _FEWEST_SEARCHES and not any(len(rows) for rows in broken[0]):
-            break
-        posterior = _with_rows(posterior, join_rows([rows for of in broken for rows in of], len(posterior.start)))
-    return posterior, lambda robots: np.logical_and.reduce([_none_violated(each, robots) for each in separators])
-
-
-def _with_rows(posterior: Posterior, rows: Rows) -> Posterior:
-    """Gives the posterior under more rows, each once."""
-    _, first = np.unique(np.column_stack([rows.matrix, rows.lower, rows.upper]), axis=0, return_index=True)
-    fresh = rows.pick(np.sort(first))
-    return replace(
-        posterior,
-        rows=np.concatenate([posterior.rows, fresh.matrix]),
-        lower=np.concatenate([posterior.lower, fresh.lower]),
-        upper=np.concatenate([posterior.upper, fresh.upper]),
-    )
-
-
-def _none_violated(separator: Separator, parameters: FloatArray) -> Any:
-    if isinstance(separator, HullSeparator):
-        answer = np.ones(len(parameters), dtype=np.bool_)
-        for place, volume in zip(separator.places, separator.volumes, strict=True):
-            if volume.facets is None:
-                continue
-            beyond = np.column_stack([-volume.facets[:, 3], volume.facets[:, :3]]) @ parameters[:, place, :4].T
-            answer &= np.max(beyond, axis=0, initial=-np.inf) <= 0.0
-        return answer
-    return np.array([not np.any(separator.violation(robot) > 0.0) for robot in parameters], dtype=np.bool_)
+    return resolve_constraints(estimate.model, constraints).separators
 
 
 def _make(folder: Path) -> None:

@@ -14,6 +14,7 @@ from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.base_parameters import half_width
 from steelyard.model.names import did_you_mean, match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model.spread import model_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from steelyard.regression import EvidenceKey, Origin
 
 Status = Literal["solved", "weak", "stopped", "failed"]
+
+_SHARE, _FLAT = 1e-2, 1e-10
+"""Share of how far a model is usually off by which parameters are measured that are known better than that; and the
+variance of a combination of parameters, so measured and beside the greatest, that is none: what is less is rounding."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +110,15 @@ class Estimate:
             settled; "failed".
         solution: The parameters, shape (n_links, 10); use `parameters`, which refuses those of a failed estimate.
         covariance: Of the parameters' errors, flat, shape (10 n_links, 10 n_links): noise, nuisances that look like
-            parameters, and, in what the data did not decide, how far a model is usually off (`model/spread.py`); of
-            "geometric", the posterior's, with the spread that it found. Parameters that were not looked for count as
-            exact; ones at a bound, as not decided (of "geometric", as known).
+            parameters, and, in what the data did not decide, how far a model is usually off (`model/spread.py`). Of
+            "geometric" and "conic" it is the posterior's: by its curvature where nothing binds, and where a constraint
+            or the edge of what a body can be does, or nearly so, mean squares and products of what robots drawn from it
+            are off by, always the same ones. Parameters that were not looked for count as exact; ones at a bound, of
+            other methods, as not decided.
         noise_covariance: The first two of these alone: how the estimate varies from recording to recording.
-        determined: How much the data rather than the reference decided each, 0 to 1, shape (n_links, 10): the share by
-            which its expected squared error is below that of a usual model (of "geometric", of this one).
+        determined: How much the data rather than the reference or the constraints decided each, 0 to 1, shape
+            (n_links, 10): the share by which its expected squared error is below that of a usual model (of "geometric",
+            of this one), equations known to both, and other constraints to neither.
         base: The base parameters by least squares: what the data alone say.
         active: Bounds and constraints that bind, by name.
         nuisance: Values of the nuisance parameters, by name.
@@ -195,12 +203,14 @@ class Estimate:
     def in_region(self, parameters: Any, level: float = 0.9, *, which: str = "*.m") -> bool:
         """Tells whether parameters, taken together, lie in the joint region that holds the true ones at some level.
 
-        The region is the ellipsoid of `covariance` around the estimate, of the size that Hotelling's law asks for.
+        The region is the ellipsoid of `covariance` around the estimate, of the size that Hotelling's law asks for. It
+        is flat where constraints fix a combination (a total mass, a frozen link, an image): what differs there by more
+        than rounding lies outside.
 
         Args:
             parameters: Shape (n_links, 10).
             level: How often such regions hold the truth, between 0 and 1.
-            which: A pattern of parameters that count; those that are known exactly are left out.
+            which: A pattern of parameters that count; those that were not looked for are left out.
 
         Raises:
             IdentifiabilityError: The pattern matches nothing, or the level is no share.
@@ -210,14 +220,22 @@ class Estimate:
         chosen = set(match_pattern(which, names))
         if not chosen:
             raise IdentifiabilityError(f"no parameter is called {which!r}{did_you_mean(which, names)}", names=[which])
-        sizes = np.sqrt(np.clip(np.diagonal(self.covariance), 0.0, None))
-        places = [place for place, name in enumerate(names) if name in chosen and sizes[place] > 0.0]
-        error = (np.asarray(parameters, dtype=np.float64) - self.parameters).reshape(-1) / np.maximum(sizes, 1e-300)
-        correlation = (self.covariance / np.outer(sizes, sizes).clip(1e-300))[np.ix_(places, places)]
-        values, vectors = np.linalg.eigh(correlation)
-        seen = values > 1e-10 * values[-1]
-        far = float(np.sum(np.square(vectors[:, seen].T @ error[places]) / values[seen]))
-        count = int(np.count_nonzero(seen))
+        usual = np.linalg.norm(model_spread(self.model), axis=1)
+        sizes = self.standard_errors.reshape(-1)
+        looked_for = set(self.base.unknowns)
+        places = [
+            place for place, name in enumerate(names) if name in chosen and (sizes[place] > 0.0 or name in looked_for)
+        ]
+        if not places:
+            return True
+        # The standard error of what is fixed is rounding, and no unit.
+        units = np.maximum(sizes, _SHARE * usual + 1e-300)
+        error = ((np.asarray(parameters, dtype=np.float64) - self.parameters).reshape(-1) / units)[places]
+        values, vectors = np.linalg.eigh((self.covariance / np.outer(units, units))[np.ix_(places, places)])
+        flat = _FLAT * max(values[-1], 1.0)
+        # Along what is fixed, errors are measured by what rounding leaves: any other is far outside.
+        far = float(np.sum(np.square(vectors.T @ error) / np.maximum(values, flat)))
+        count = max(1, int(np.count_nonzero(values > flat)))
         limit = f_distribution.ppf(level, count, min(self.freedom, 1e9))
         return bool(far <= count * limit)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.estimate import Certificate
-from steelyard.identification.geometric_constraints import hold_constraints, share_of_slope
+from steelyard.identification.geometric_constraints import hold_constraints, inverse_within, share_of_slope
 from steelyard.identification.landscape import build_landscape, invert
 from steelyard.identification.prior_weights import find_prior_weights
 
@@ -38,9 +38,11 @@ class GeometricSolution:
         landscape: What was minimised.
         weights: How far each group of links, and the noise, is trusted.
         groups: The groups, in the weights' order.
-        posterior: Covariance of ``z`` after the data, shape (n_unknowns, n_unknowns).
+        posterior: Covariance of ``z`` after the data, shape (n_unknowns, n_unknowns); equations are counted, other
+            constraints are not.
         prior: The same before them.
-        covariance: Of ``z`` by noise alone.
+        at_edges: Whether a constraint binds, or nearly does, so that the posterior is narrower than that.
+        covariance: Of ``z`` by noise alone; what binds is taken to go on binding.
         response: How ``z`` answers to the true one on average.
         active: Names of constraints that bind.
         certificate: What shows that it is the minimum.
@@ -52,6 +54,7 @@ class GeometricSolution:
     groups: tuple[LinkGroup, ...]
     posterior: FloatArray
     prior: FloatArray
+    at_edges: bool
     covariance: FloatArray
     response: FloatArray
     active: tuple[str, ...]
@@ -87,16 +90,18 @@ def solve_geometric(
     weights = find_prior_weights(landscape, numbers, weights=given, noise=noise_factor)
     minimum = weights.minimum
     place, posterior, steps = minimum.place, minimum.covariance, minimum.steps + weights.rounds
+    within, free, at_edges = posterior, None, False
     active: tuple[str, ...] = ()
     certificate = Certificate(share_of_slope(landscape, weights, place), 0.0, 0.0, steps, 0)
     if len(system.rows) or system.separators:
         held = hold_constraints(problem, landscape, weights, system)
         place, posterior, active = held.place, held.covariance, held.active
+        within, free, at_edges = held.within, held.free, held.at_edges
         worst, _ = system.worst(problem.unknowns.expand(landscape.root @ place))
         certificate = Certificate(
             held.stationarity, worst, held.cascade.complementarity, steps + held.rounds, held.cascade.generated
         )
-    answer = posterior @ landscape.gram / weights.noise**2
+    answer = within @ landscape.gram / weights.noise**2
     before = landscape.spread_out(weights.by_link[:, None, None] * landscape.blocks(np.zeros(len(place))))
     return GeometricSolution(
         unknowns=landscape.root @ place,
@@ -104,8 +109,9 @@ def solve_geometric(
         weights=weights,
         groups=tuple(groups),
         posterior=landscape.outward(posterior),
-        prior=landscape.outward(invert(before)),
-        covariance=landscape.outward(answer @ posterior),
+        prior=landscape.outward(invert(before) if free is None else inverse_within(before, free)),
+        at_edges=at_edges,
+        covariance=landscape.outward(answer @ within),
         response=np.asarray(landscape.left @ answer) @ landscape.back,
         active=active,
         certificate=certificate,

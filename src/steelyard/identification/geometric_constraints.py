@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.stats import truncnorm
 
 from steelyard.exceptions import SolverError
 from steelyard.identification.cascade import Level, solve_cascade
@@ -30,6 +29,9 @@ _SHARPER = 3.0
 _TINY = 1e-6
 """Part of the data's slope at the start below which what is left of one is taken beside that."""
 
+NEAR = 3.0
+"""Standard errors within which an edge cuts off so much of a normal law that its covariance is another."""
+
 _INSIDE = 0.9
 """Part of the way to the edge of what can exist that a step goes at most."""
 
@@ -40,7 +42,10 @@ class Held:
 
     Attributes:
         place: ``x``, shape (k,).
-        covariance: Of ``x`` after the data, within the constraints, shape (k, k).
+        covariance: Of ``x`` after the data, equations held and other constraints not counted, shape (k, k).
+        within: The same where all that binds is held too.
+        free: Directions that equations leave, as columns.
+        at_edges: Whether a constraint binds, or is nearer than three standard errors.
         active: Names of what binds.
         cascade: The last quadratic programme.
         stationarity: What is left of the gradient where nothing binds, as a share.
@@ -49,6 +54,9 @@ class Held:
 
     place: FloatArray
     covariance: FloatArray
+    within: FloatArray
+    free: FloatArray
+    at_edges: bool
     active: tuple[str, ...]
     cascade: CascadeSolution
     stationarity: float
@@ -141,43 +149,30 @@ class _Search:
         rows = np.reshape(tight, (-1, len(place))) @ self.back
         equal = level.lower == level.upper
         equations = level.matrix[equal] @ self.back
-        left = _free(np.concatenate([rows, equations]), len(place)).T @ slope
+        bound = _free(np.concatenate([rows, equations]), len(place))
         whole = max(1.0, float(np.linalg.norm(slope)), _least_slope(landscape, weights.noise))
-        share = float(np.linalg.norm(left)) / whole
+        share = float(np.linalg.norm(bound.T @ slope)) / whole
         curvature = landscape.curvature(place, weights.by_link, weights.noise)
-        covariance = _inverse_within(curvature, _free(equations, len(place)))
-        binding = {each.row for each in found.bindings if each.level == 0}
-        bands = [
-            (level.matrix[row] @ self.back, level.lower[row], level.upper[row], row in binding)
-            for row in np.flatnonzero(~equal)
-        ]
-        for row, low, high, binds in bands:
-            # Where it binds, data pull beyond it; else what others do to it is done already.
-            centre = float(row @ (weights.minimum.place if binds else place))
-            covariance = _narrowed(covariance, row, float(row @ place), centre, low, high)
-        active = self.unknowns.active(found, [self.names, ()])
-        return Held(place, covariance, active, found, share, rounds)
+        free = _free(equations, len(place))
+        covariance = inverse_within(curvature, free)
+        values = level.matrix @ (self.back @ place)
+        margins = np.minimum(values - level.lower, level.upper - values)
+        bands = level.matrix[~equal] @ self.back
+        deviations = np.sqrt(np.maximum(np.sum(bands @ covariance * bands, axis=1), 0.0))
+        return Held(
+            place=place,
+            covariance=covariance,
+            within=inverse_within(curvature, bound),
+            free=free,
+            at_edges=len(rows) > 0 or bool(np.any(margins[~equal] < NEAR * deviations)),
+            active=self.unknowns.active(found, [self.names, ()]),
+            cascade=found,
+            stationarity=share,
+            rounds=rounds,
+        )
 
 
-def _narrowed(
-    covariance: FloatArray, row: FloatArray, place: float, centre: float, low: float, high: float
-) -> FloatArray:
-    """Gives a covariance about a point within a band on one combination: that of a normal law cut off there."""
-    moved = covariance @ row
-    variance = float(row @ moved)
-    if variance <= 0.0:
-        return covariance
-    deviation = float(np.sqrt(variance))
-    # Further out than this, a cut-off tail has lost its shape to rounding; it is as thin from there on.
-    centre = float(np.clip(centre, low - 8.0 * deviation, high + 8.0 * deviation))
-    cut = truncnorm((low - centre) / deviation, (high - centre) / deviation, loc=centre, scale=deviation)
-    within = float(cut.var()) + (float(cut.mean()) - place) ** 2
-    if not within < variance:
-        return covariance
-    return np.asarray(covariance - (1.0 - within / variance) / variance * np.outer(moved, moved))
-
-
-def _inverse_within(curvature: FloatArray, free: FloatArray) -> FloatArray:
+def inverse_within(curvature: FloatArray, free: FloatArray) -> FloatArray:
     """Gives the covariance where only some directions are free, columns of `free`."""
     if not free.shape[1]:
         return np.zeros_like(curvature)

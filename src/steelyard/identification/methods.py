@@ -38,8 +38,8 @@ OPTIONS = {
     "base": ("start",),
     "quadratic": ("alpha", "scale", "start"),
     "hierarchical": ("levels", "c_max", "scale", "tolerance", "start"),
-    "conic": ("alpha", "floor", "start"),
-    "geometric": ("spread", "noise_factor"),
+    "conic": ("alpha", "floor", "draws", "start"),
+    "geometric": ("spread", "noise_factor", "draws"),
 }
 """Options of each method."""
 

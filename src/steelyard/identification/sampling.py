@@ -125,38 +125,107 @@ def draw(
         SolverError: Nothing strictly possible lies within the constraints, or the chains do not mix.
         IdentifiabilityError: The count is no positive number.
     """
+    check_count(count)
+    with one_blas_thread():
+        chains = _settle(posterior, count, generator, holds, warm_up)
+        if chains.sampler is None:
+            points = np.tile(chains.white.offset, (count, 1))
+        else:
+            points = _spread_out(posterior, chains.white, chains.sampler.history, count, generator)
+    return Draws(points, posterior.parameters(points), chains.mixing)
+
+
+def draw_errors(
+    posterior: Posterior, about: FloatArray, count: int, generator: np.random.Generator, *, holds: Holds | None = None
+) -> tuple[FloatArray, Mixing]:
+    """Gives mean squares and products of how far draws are from a point, shape (k, k), and how well chains have mixed.
+
+    All places that chains were at count. In the coordinates in which the posterior is about a unit Gaussian, what is
+    beside the diagonal is mostly chance, and shrunk by as much [Schäfer and Strimmer, 2005]; it is of full rank within
+    what equations leave.
+
+    Args:
+        posterior: The posterior.
+        about: The point ``z``, shape (k,).
+        count: How many independent draws the chains must be worth.
+        generator: Where chance comes from.
+        holds: See `draw`.
+
+    Raises:
+        SolverError: Nothing strictly possible lies within the constraints, or the chains do not mix.
+        IdentifiabilityError: The count is no positive number.
+    """
+    check_count(count)
+    with one_blas_thread():
+        chains = _settle(posterior, count, generator, holds, None)
+        white, sampler = chains.white, chains.sampler
+        if sampler is None:
+            away = white.offset - about
+            return np.outer(away, away), chains.mixing
+        places = np.concatenate(sampler.history, axis=1)
+        middle = places.mean(axis=1)
+        products = np.cov(places)
+        products = products.reshape(len(middle), len(middle))
+        beside = products - np.diag(np.diagonal(products))
+        variances = np.asarray(np.diagonal(products))
+        chance = (variances.sum() ** 2 - variances @ variances) / min(chains.mixing.effective_count, places.shape[1])
+        real = max(0.0, 1.0 - chance / max(float(np.sum(np.square(beside))), 1e-300))
+        away = white.offset + white.basis @ middle - about
+        return white.basis @ (np.diag(variances) + real * beside) @ white.basis.T + np.outer(away, away), chains.mixing
+
+
+def check_count(count: int) -> None:
+    """Refuses a number of draws that is none."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise IdentifiabilityError(f"the number of draws is {count!r}; it must be a whole number from 1")
-    with one_blas_thread():
-        white = whiten(posterior)
-        if not white.size:
-            points = np.tile(white.offset, (count, 1))
-            return Draws(points, posterior.parameters(points), Mixing(count, 0, 1, 0, 1.0, 1.0, float(count)))
-        chains = int(np.clip(count, _FEWEST_CHAINS, _MOST_CHAINS))
-        allowed = _predicate(posterior, white, holds)
-        sampler = _Sampler(white, generator, allowed, _start(white, generator, chains, allowed))
-        if warm_up is None:
-            warm_up = _WARM_UP if sampler.table is None else _WARM_UP_AT_EDGES
-        sampler.warm_up(warm_up)
-        length = max(_LEAST_LENGTH, -(-count // chains))
-        sampler.run(length)
-        mixing = sampler.mixing(warm_up)
-        while not (mixing.mixed and mixing.effective_count >= count) and length < _MOST_LENGTH:
-            if not mixing.mixed:
-                # What was kept was still warming up.
-                warm_up += length
-                sampler.forget()
-            length *= 2
-            sampler.run(length - len(sampler.history))
-            mixing = sampler.mixing(warm_up)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chains:
+    """Chains that agree.
+
+    Attributes:
+        white: The posterior that they wander in.
+        sampler: They themselves; None where equations leave nothing to wander in.
+        mixing: How well they have mixed.
+    """
+
+    white: WhitePosterior
+    sampler: _Sampler | None
+    mixing: Mixing
+
+
+def _settle(
+    posterior: Posterior, count: int, generator: np.random.Generator, holds: Holds | None, warm_up: int | None
+) -> _Chains:
+    """Gives chains that agree, and are worth as many independent draws as are asked for, or nearly."""
+    white = whiten(posterior)
+    if not white.size:
+        return _Chains(white, None, Mixing(count, 0, 1, 0, 1.0, 1.0, float(count)))
+    chains = int(np.clip(count, _FEWEST_CHAINS, _MOST_CHAINS))
+    allowed = _predicate(posterior, white, holds)
+    sampler = _Sampler(white, generator, allowed, _start(white, generator, chains, allowed))
+    if warm_up is None:
+        warm_up = _WARM_UP if sampler.table is None else _WARM_UP_AT_EDGES
+    sampler.warm_up(warm_up)
+    length = max(_LEAST_LENGTH, -(-count // chains))
+    sampler.run(length)
+    mixing = sampler.mixing(warm_up)
+    while not (mixing.mixed and mixing.effective_count >= count) and length < _MOST_LENGTH:
         if not mixing.mixed:
-            raise SolverError(
-                f"the draws cannot be trusted, because the chains do not agree: {mixing.words}; loosen constraints "
-                "that leave hardly any room, or give the prior more weight",
-                status="not mixed",
-            )
-        points = _spread_out(posterior, white, sampler.history, count, generator)
-    return Draws(points, posterior.parameters(points), mixing)
+            # What was kept was still warming up.
+            warm_up += length
+            sampler.forget()
+        length *= 2
+        sampler.run(length - len(sampler.history))
+        mixing = sampler.mixing(warm_up)
+    if not mixing.mixed:
+        raise SolverError(
+            f"the draws cannot be trusted, because the chains do not agree: {mixing.words}; loosen constraints "
+            "that leave hardly any room, or give the prior more weight",
+            status="not mixed",
+        )
+    return _Chains(white, sampler, mixing)
 
 
 def _predicate(posterior: Posterior, white: WhitePosterior, holds: Holds | None) -> Holds | None:

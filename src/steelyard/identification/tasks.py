@@ -63,8 +63,10 @@ class Solution:
         certificate: What shows that it is the minimum.
         levels: Of a hierarchy, what became of each level.
         known: Rows on ``z`` that constraints fix, and by how much each may still vary; None where none do.
-        belief: Covariances of ``z`` after the data and before them, where the method has a prior of its own; None where
-            a model is as far off as usual.
+        belief: Covariances of ``z`` after the data and before them, where the method has a prior of its own; both count
+            equations, and neither counts other constraints. None where a model is as far off as usual.
+        errors: Mean squares and products of the errors of ``z``, by draws from the posterior; None where nothing binds,
+            so that they are the first of `belief`.
         belief_freedom: Degrees of freedom behind `belief`: how many squares told how far the model is off.
         posterior: The density to draw robots from; None where there is none.
     """
@@ -80,6 +82,7 @@ class Solution:
     levels: tuple[LevelReport, ...] = ()
     known: tuple[FloatArray, FloatArray] | None = None
     belief: tuple[FloatArray, FloatArray] | None = None
+    errors: FloatArray | None = None
     belief_freedom: float = np.inf
     posterior: Posterior | None = None
 
