@@ -57,7 +57,15 @@ from steelyard.model import (
     ready_setups,
     write_model,
 )
-from steelyard.motion import Motion, motion_from_generalized, reconstruct_motion, stream_motion
+from steelyard.motion import (
+    Motion,
+    motion_from_generalized,
+    read_offsets,
+    reconstruct_motion,
+    stream_motion,
+    write_calibrated_model,
+    write_offsets,
+)
 from steelyard.recording import Recording, join_recordings, read_recording
 from steelyard.regression import Evidence, gather_evidence, load_evidence
 from steelyard.stance import Trajectory
@@ -128,13 +136,16 @@ __all__ = [
     "motion_from_generalized",
     "parse_constraints",
     "project_to_interior",
+    "read_offsets",
     "read_recording",
     "read_setup",
     "ready_setups",
     "reconstruct_motion",
     "stream_motion",
     "validate",
+    "write_calibrated_model",
     "write_model",
+    "write_offsets",
 ]
 
 _LABORATORY = ("Payload", "Sensors", "Trial", "plan_motion", "simulate")

@@ -190,6 +190,29 @@ def test_patterns_and_the_base_arrive(run, files):
     assert "the sole 'left' is taken to stand still" in run("g1", files / "reach.npz", "--base", "sole")[1]
 
 
+def test_offsets_arrive_in_both_recordings(run, files):
+    """What is added to wrong readings makes them right."""
+    model, joint = robot("g1"), "left_knee_joint"
+    for motion in ("dance", "reach"):
+        right = short_trial("g1", motion, noise="default").recording
+        columns = {name: right.column(name) for name in right.columns}
+        columns[f"q.{joint}"] = columns[f"q.{joint}"] - 0.05
+        sy.Recording(right.time, columns).write(Path(f"{motion}.npz"))
+    sy.write_offsets("offsets.json", {joint: 0.05})
+    asked = ["g1", "dance.npz", *ASKED, "--validate", "reach.npz", "--json"]
+    code, printed, told = run(*asked, "--offsets", "offsets.json")
+    assert code == 0, told
+    found = json.loads(printed)
+    expected = by_functions("dance")
+    np.testing.assert_allclose(found["estimate"]["parameters"], expected.parameters, rtol=1e-6, atol=1e-9)
+    unseen = sy.reconstruct_motion(model, short_trial("g1", "reach", noise="default").recording)
+    rmse = found["validation"]["wrench"]["estimate"]["rmse"]
+    np.testing.assert_allclose(rmse, sy.validate(expected, unseen).rmse, rtol=1e-6, atol=0.0)
+    without = json.loads(run(*asked)[1])
+    assert not np.allclose(without["estimate"]["parameters"], expected.parameters, rtol=1e-3, atol=0.0)
+    assert "offsets are added to the readings of 1 joint" in run(*asked[:-1], "--offsets", "offsets.json")[1]
+
+
 def test_an_mjcf_arm_is_written_as_mjcf(run):
     Path("arm.xml").write_text(ARM)
     Path("arm.toml").write_text('[model]\nfile = "arm.xml"\nbase = "fixed"\n[torque]\nmeasured = "all"\n')
@@ -303,6 +326,14 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         (["g1", "empty.npz", "--sample", "9", "-o", "mine", "--force"], 1, "mine/drawn holds other files too; move"),
         (["g1", "empty.npz", "--sample", "9", "-o", "link", "--force"], 1, "link/drawn is no folder; move it away"),
         (["g1", "empty.npz", "--parameters", "knee"], 1, "no parameter is called 'knee'"),
+        (["g1", "empty.npz", "--offsets", "gone.json"], 1, "gone.json: there is no such file; check the path"),
+        (["g1", "empty.npz", "--offsets", "dance.npz"], 1, "offsets are read from .json or .csv, not '.npz'"),
+        (["g1", "empty.npz", "--offsets", "broken.json"], 1, "broken.json is no JSON text"),
+        (
+            ["g1", "empty.npz", "--offsets", "other.csv"],
+            1,
+            "has no joint 'left_nee_joint' to add an offset to; did you mean 'left_knee_joint'",
+        ),
         (["g1", "empty.npz", "-o", "dance.npz/deeper"], 1, "dance.npz is a file, not a folder"),
         (["g1", "empty.npz", "-o", "full"], 1, "full/estimate.json is there already; name another folder, or replace"),
         (["g1", "empty.npz", "-o", "odd", "--force"], 1, "odd/g1_identified.urdf is a folder"),
@@ -312,6 +343,8 @@ def test_names_from_files_are_printed_as_they_are(run, files):
 def test_mistakes_are_told_in_one_line(run, files, arguments, code, message):
     for name in ("dance.npz", "empty.npz"):
         Path(name).write_bytes((files / name).read_bytes())
+    Path("broken.json").write_text("{")
+    Path("other.csv").write_text("joint,offset\nleft_nee_joint,0.1\n")
     Path("full").mkdir()
     Path("full/estimate.json").write_text("mine")
     Path("odd/g1_identified.urdf").mkdir(parents=True)

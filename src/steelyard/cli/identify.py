@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from steelyard.cli.output_folder import check_folder, write_together
-from steelyard.cli.reading import Reader, print_wrapped, show_progress
+from steelyard.cli.reading import Reader, print_wrapped, show_progress, take_offsets
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import DrawnModels, Estimate, choose_parameters
 from steelyard.identification import identify as identify_parameters
@@ -94,6 +94,12 @@ def identify(
     base: Annotated[
         Base | None, typer.Option(help="What tells how the base link moves; by default an inertial sensor.")
     ] = None,
+    offsets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Offsets of joints, added to what their encoders read, as calibration writes them."
+        ),
+    ] = None,
     nuisance: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,6 +153,7 @@ def identify(
     choose_parameters(model, wanted, mirror=mirror)
     check_constraints(model, method, constraints, parameters=wanted, mirror=mirror)
     _check_spread(model, spread)
+    added = take_offsets(model, offsets)
     for path in (*recordings, *(unseen or [])):
         find_format(path)
     if output is not None:
@@ -155,7 +162,7 @@ def identify(
 
     console = Console(quiet=quiet or as_json)
     with show_progress(quiet=quiet) as progress:
-        reader = Reader(model, base.value if base else None, progress)
+        reader = Reader(model, base.value if base else None, progress, added)
         evidence = _gather(model, reader, recordings, nuisance or [])
         progress.add_task(f"Identifying by {method}", total=None)
         estimate = identify_parameters(
@@ -168,7 +175,7 @@ def identify(
     validation = None
     if unseen:
         with show_progress(quiet=quiet) as progress:
-            reader = Reader(model, base.value if base else None, progress)
+            reader = Reader(model, base.value if base else None, progress, added)
             with reader.naming():
                 validation = validate(estimate, reader.motions(unseen))
         _print(console, reader, validation.summary())

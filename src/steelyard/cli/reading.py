@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from rich.text import Text
 
 from steelyard.exceptions import RecordingWarning, SteelyardError
 from steelyard.model import Model
-from steelyard.motion import Motion, stream_motion
+from steelyard.motion import Motion, read_offsets, stream_motion
+from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.reconstruct import Base
 from steelyard.recording import read_recording
 
@@ -35,9 +36,11 @@ def show_progress(*, quiet: bool = False) -> Progress:
 class Reader:
     """Reads recordings of a model, in pieces of bounded size."""
 
-    def __init__(self, model: Model, base: Base | None, progress: Progress) -> None:
+    def __init__(
+        self, model: Model, base: Base | None, progress: Progress, offsets: Mapping[str, float] | None = None
+    ) -> None:
         self._told: list[tuple[str, str]] = []
-        self._model, self._base, self._progress = model, base, progress
+        self._model, self._base, self._progress, self._offsets = model, base, progress, offsets
         self._path = Path()
 
     def motions(self, paths: Sequence[Path]) -> Iterator[Motion]:
@@ -64,7 +67,7 @@ class Reader:
             recording = read_recording(path, self._model)
         self._progress.update(task, total=recording.duration)
         start, samples, seconds, chosen = recording.time[0], 0, 0.0, dict[str, None]()
-        for piece in stream_motion(self._model, recording, base=self._base):
+        for piece in stream_motion(self._model, recording, base=self._base, offsets=self._offsets):
             samples, seconds = samples + len(piece), seconds + len(piece) / piece.sample_rate
             chosen |= dict.fromkeys(piece.notes)
             self._progress.update(task, completed=float(piece.time[-1] - start))
@@ -79,6 +82,23 @@ class Reader:
         """Prints which recordings were read, and what to know of them."""
         for words, style in self._told:
             print_wrapped(console, words, style)
+
+
+def take_offsets(model: Model, path: Path | None) -> dict[str, float]:
+    """Gives the offsets of encoders that a file holds, before any recording is read; none where there is no file.
+
+    Raises:
+        SteelyardError: The file is bad, or names what the model does not have; the message names the file.
+    """
+    if path is None:
+        return {}
+    offsets = read_offsets(path)
+    try:
+        check_offsets(model, offsets)
+    except SteelyardError as error:
+        error.args = (f"{path}: {error}",)
+        raise
+    return offsets
 
 
 def print_wrapped(console: Console, words: str, style: str) -> None:
