@@ -332,7 +332,7 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         (
             ["g1", "empty.npz", "--offsets", "other.csv"],
             1,
-            "has no joint 'left_nee_joint' to add an offset to; did you mean 'left_knee_joint'",
+            "other.csv: g1_29dof_rev_1_0 has no joint 'left_nee_joint' to add an offset to; did you mean",
         ),
         (["g1", "empty.npz", "-o", "dance.npz/deeper"], 1, "dance.npz is a file, not a folder"),
         (["g1", "empty.npz", "-o", "full"], 1, "full/estimate.json is there already; name another folder, or replace"),

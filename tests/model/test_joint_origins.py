@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -14,8 +15,9 @@ from hypothesis import given
 
 import steelyard as sy
 from steelyard.exceptions import ModelError, MotionError
-from steelyard.model import load_model
+from steelyard.model import find_pairs, load_model
 from steelyard.model.joint_origins import write_with_offsets
+from steelyard.model.names import match_pattern
 from tests.generated_trees import MJCF_KINDS, URDF_KINDS, mjcf_text, trees, urdf_text
 from tests.humanoids import FILES, LOCKS, humanoid, path_of, shaken
 
@@ -219,11 +221,64 @@ def test_meshes_are_found_from_the_new_folder(tmp_path) -> None:
     assert any("1 relative mesh path now leads" in note for note in written.notes)
 
 
-def test_a_symmetric_robot_is_told_where_it_is_symmetric_now(tmp_path) -> None:
-    g1 = load_model("g1")
-    written = write_with_offsets(g1, {"left_knee_joint": 0.02}, tmp_path / "g1.urdf")
+@pytest.mark.parametrize("name", ["g1", "icub"])
+def test_a_symmetric_robot_is_symmetric_where_its_posture_is_less_by_the_offsets(name: str, tmp_path) -> None:
+    model = load_model(name)
+    offsets = draw_offsets(model.joints, seed=6)
+    written = write_with_offsets(model, offsets, tmp_path / "robot.urdf")
     (note,) = [note for note in written.notes if "[mirror]" in note]
     assert "subtract the offsets from its posture" in note
+    old = model.setup.mirror
+    stood = {joint: value for pattern, value in old.posture.items() for joint in match_pattern(pattern, model.joints)}
+    posture = {joint: stood.get(joint, 0.0) - offset for joint, offset in offsets.items()}
+    setup = replace(model.setup, mirror=replace(old, posture=posture))
+    again = load_model(tmp_path / "robot.urdf", setup=setup)
+    for wanted, found in zip(find_pairs(model), find_pairs(again), strict=True):
+        assert (found.left, found.right, found.joint_sign) == (wanted.left, wanted.right, wanted.joint_sign)
+        np.testing.assert_allclose(found.rotation, wanted.rotation, rtol=0.0, atol=1e-9)
+        np.testing.assert_allclose(found.translation, wanted.translation, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("broken", ["origin", "limit", "mimic"])
+def test_a_file_that_would_be_wrong_is_not_written(broken: str, tmp_path, monkeypatch) -> None:
+    """Each kind of edit, forgotten, is found when the result is read again."""
+    (tmp_path / "hand.urdf").write_text(HAND)
+    model = load_model(tmp_path / "hand.urdf", lock={"curl": 0.125, "slide": 0.125})
+    forgotten = {"origin": "_move_origin", "limit": "_shift_positions", "mimic": "_couple"}[broken]
+    monkeypatch.setattr(f"steelyard.model.urdf_joints.{forgotten}", lambda *_: [])
+    (tmp_path / "out.urdf").write_text("mine")
+    with pytest.raises(ModelError, match=r"read again, .* nothing was written"):
+        write_with_offsets(model, {"bend": 0.25}, tmp_path / "out.urdf")
+    assert (tmp_path / "out.urdf").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hand.urdf", "out.urdf"]
+
+
+def test_what_counts_in_positions_elsewhere_is_told(tmp_path) -> None:
+    control = '<ros2_control name="c" type="system"><joint name="bend"/></ros2_control></robot>'
+    (tmp_path / "hand.urdf").write_text(HAND.replace("</robot>", control))
+    model = load_model(tmp_path / "hand.urdf", lock={"curl": 0.125, "slide": 0.125})
+    written = write_with_offsets(model, {"bend": 0.25}, tmp_path / "out.urdf")
+    assert any("<ros2_control>" in note for note in written.notes)
+    assert write_with_offsets(model, {}, tmp_path / "out.urdf").notes == ()
+
+
+def test_mjcf_meshes_and_includes_are_found_from_the_new_folder(tmp_path) -> None:
+    (tmp_path / "robot" / "meshes").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "robot" / "meshes" / "t.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    )
+    text = ARM.format(angle="radian", range="-1 1", more='<include file="assets.xml"/>')
+    text = text.replace('<geom type="capsule"', '<geom type="mesh" mesh="t" mass="0.1"/><geom type="capsule"')
+    (tmp_path / "robot" / "arm.xml").write_text(text)
+    (tmp_path / "robot" / "assets.xml").write_text(
+        '<mujoco><asset><mesh name="t" file="meshes/t.obj"/></asset></mujoco>'
+    )
+    model = load_model(tmp_path / "robot" / "arm.xml")
+    write_with_offsets(model, {"wrist": 0.1}, tmp_path / "out" / "arm.xml")
+    compiled = mujoco.MjModel.from_xml_path(str(tmp_path / "out" / "arm.xml"))
+    assert compiled.nmesh == 1
+    assert compiled.qpos0[-1] == pytest.approx(-0.1, abs=1e-15)
 
 
 def mujoco_poses(text: str, positions: dict[str, float]) -> np.ndarray:
