@@ -487,3 +487,33 @@ class TestConstraints:
         assert not estimate.in_region(2.0 * true, 0.99)
         with pytest.raises(IdentifiabilityError, match="no parameter"):
             estimate.in_region(true, which="*.weight")
+
+
+class TestHeldAndSilent:
+    """Links that stay as they are, and data that say nothing."""
+
+    @pytest.mark.parametrize("method", ["geometric", "conic"])
+    def test_a_frozen_link_stays_the_model_s_also_where_no_body_could_be_so(self, method):
+        bodies = np.array(arm().parameters)
+        bodies[2, 4] *= 40.0
+        assert not is_possible(bodies[2])
+        model = arm().with_parameters(bodies)
+        estimate = identify(model, arm_evidence(), method=method, constraints=[Frozen("part_3")])
+        assert estimate.status == "solved"
+        np.testing.assert_allclose(estimate.parameters[2], bodies[2], rtol=1e-12, atol=1e-12)
+        assert np.all(is_possible(estimate.parameters[[0, 1, 3]]))
+        assert np.all(estimate.determined[2] == 0.0)
+        np.testing.assert_allclose(estimate.standard_errors[2], 0.0, atol=1e-9)
+        assert "part_3 frozen" in estimate.active
+        assert not any("stood in" in note for note in estimate.notes)
+        assert any("no real body" in note and "part_3" in note for note in estimate.notes)
+        draws = estimate.sample(5).parameters
+        np.testing.assert_allclose(draws[:, 2], np.tile(bodies[2], (5, 1)), rtol=1e-9, atol=1e-9)
+
+    def test_no_information_gives_the_reference_by_cones_too(self, loud_evidence):
+        silent = replace(loud_evidence, factor=0.0 * loud_evidence.factor, sample_count=1, effective_count=1.0)
+        estimate = identify(reference("g1"), silent, method="conic", draws=0)
+        np.testing.assert_allclose(estimate.parameters, reference("g1").parameters, rtol=1e-9, atol=1e-12)
+        assert np.all(estimate.determined < 1e-9)
+        assert any("The data decide nothing" in note for note in estimate.notes)
+        assert np.all(np.isfinite(estimate.intervals()))

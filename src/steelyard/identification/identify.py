@@ -14,9 +14,9 @@ from steelyard.identification.estimate import Estimate, Fit
 from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED
 from steelyard.identification.notes import write_notes
 from steelyard.identification.parameter_sets import choose_parameters
-from steelyard.identification.physical_methods import about_projection, possible_model
+from steelyard.identification.physical_methods import about_projection, impossible_frozen, possible_model
 from steelyard.identification.problem import build_problem
-from steelyard.identification.tasks import Solution, Task
+from steelyard.identification.tasks import PHYSICAL, Solution, Task
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import CONSTRAINT_CLASSES
 from steelyard.model.names import did_you_mean
@@ -86,12 +86,17 @@ def identify(
         possible: Model = model
         projected: list[str] = []
         unknowns = choose_parameters(model, parameters, mirror=mirror, from_zero=start == "zero")
+        if method in PHYSICAL:
+            frozen = impossible_frozen(model, wanted, unknowns)
+            unknowns = unknowns.without_links(frozen)
         if method == "geometric":
             # A prior that is infinite for impossible bodies has none of them as its reference.
             possible, projected = possible_model(model, unknowns)
-            unknowns = choose_parameters(possible, parameters, mirror=mirror)
-        problem = build_problem(evidence, unknowns, few=method == "geometric")
-        base = find_base_parameters(problem, few=method == "geometric")
+            unknowns = choose_parameters(possible, parameters, mirror=mirror).without_links(frozen)
+        # Without any data at all, a prior is enough; with too few, "conic" knows no noise to weigh them by.
+        few = method == "geometric" or (method in PHYSICAL and not np.any(evidence.full_factor))
+        problem = build_problem(evidence, unknowns, few=few)
+        base = find_base_parameters(problem, few=method in PHYSICAL)
         try:
             solution = SOLVERS[method](Task(possible, problem, base, wanted, parts), **options)
             solution = replace(solution, remarks=(*solution.remarks, *about_projection(projected, model)))

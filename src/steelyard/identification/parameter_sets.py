@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,21 @@ class ParameterSet:
     def expand(self, unknowns: FloatArray) -> FloatArray:
         """Gives all parameters, shape (n_links, 10), at values of the unknowns."""
         return (self.start + self.transform @ unknowns).reshape(-1, PARAMETER_COUNT)
+
+    def without_links(self, links: Sequence[int]) -> ParameterSet:
+        """Gives the set without the unknowns of some links, by row; they stay as the reference has them."""
+        left = np.isin(self.chosen // PARAMETER_COUNT, links)
+        if not np.any(left):
+            return self
+        kept, away = np.flatnonzero(~left), (self.reference - self.start)[self.chosen]
+        return replace(
+            self,
+            start=self.start + self.transform[:, left] @ away[left],
+            names=tuple(self.names[place] for place in kept),
+            chosen=self.chosen[kept],
+            transform=np.ascontiguousarray(self.transform[:, kept]),
+            spread=_root((self.spread @ self.spread.T)[np.ix_(kept, kept)]),
+        )
 
     def places(self, pattern: str) -> list[int]:
         """Gives the unknowns that a pattern names (``"*.m"``, ``"left_knee*"``).

@@ -20,10 +20,14 @@ from steelyard.identification.sampling import draw_errors
 from steelyard.identification.tasks import Solution, certified, merge_constraints
 from steelyard.model.consistency import EXTENT_FLOOR, is_possible, project_to_interior
 from steelyard.model.constraint_tables import constraint_table
+from steelyard.model.constraints import Frozen
+from steelyard.model.mirror import find_pairs
 from steelyard.model.names import in_words
 from steelyard.model.parameters import PARAMETER_COUNT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from steelyard.identification.constraint_system import ConstraintSystem
     from steelyard.identification.geometric import GeometricSolution
     from steelyard.identification.link_groups import LinkGroup
@@ -32,9 +36,12 @@ if TYPE_CHECKING:
     from steelyard.identification.problem import Problem
     from steelyard.identification.tasks import Task
     from steelyard.model import Model
+    from steelyard.model.constraints import Constraint
 
 _NOTHING = 0.05
 """Combinations of parameters below which the data decide nothing."""
+
+_SILENT = "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
 
 DRAWS = 64
 """Independent draws that standard errors rest on at least where constraints bind. Chains come to some hundreds, which
@@ -65,6 +72,20 @@ def possible_model(model: Model, unknowns: ParameterSet) -> tuple[Model, list[st
     ]
 
 
+def impossible_frozen(model: Model, constraints: Sequence[Constraint], unknowns: ParameterSet) -> list[int]:
+    """Gives the links that are frozen as no body could be, by row: neither a prior nor draws can have them so.
+
+    They are better not looked for. Links that are tied to an image are not among them: neither is as the model has it.
+    """
+    fine = np.atleast_1d(is_possible(model.parameters, extent=0.99 * EXTENT_FLOOR))
+    if np.all(fine):
+        return []
+    rows = resolve_constraints(model, [each for each in constraints if each.kind == Frozen.kind]).rows
+    held = np.unique(np.nonzero(rows.matrix)[1] // PARAMETER_COUNT)
+    images = {link for pair in find_pairs(model) for link in (pair.left, pair.right)} if unknowns.tied else set()
+    return [link for link in held.tolist() if not fine[link] and link not in images]
+
+
 def about_projection(projected: list[str], model: Model) -> list[str]:
     """Says which links of the reference were moved to what a body can be."""
     if not projected:
@@ -90,6 +111,9 @@ def solve_by_cones(task: Task, *, alpha: float = 1.0, floor: float = FLOOR, draw
     problem = task.problem
     found = solve_conic(problem, system, alpha=alpha, floor=floor)
     remarks = [*about_projection(list(found.projected), task.model), *remarks]
+    if not problem.column_rank:
+        held = bool(len(system.rows) or system.separators)
+        remarks.insert(0, "The data decide nothing: all is the constraints' word." if held else _SILENT)
     certificate = Certificate(
         found.stationarity, found.violation, found.complementarity, found.problems, found.generated
     )
@@ -236,9 +260,7 @@ def _about_weights(found: GeometricSolution, able: int) -> list[str]:
     elif found.landscape.rank and found.active:
         remarks = [f"{words}; the constraints leave the data nothing to decide."]
     else:
-        remarks = [
-            "The data decide nothing: the estimate is the reference. Record a motion, with sensors that feel it."
-        ]
+        remarks = [_SILENT]
     if weights.noise > LOUD:
         remarks.append(
             f"The data contradict each other {weights.noise:.1f} times as much as their noise explains (errors of "
