@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Contact:
             )
         object.__setattr__(self, "vertices", vertices)
 
-    @property
+    @cached_property
     def modes(self) -> tuple[FloatArray, FloatArray]:
         """How heights of the corners can differ, as three numbers: their mean, and two tilts of the patch.
 
@@ -63,7 +64,7 @@ class Contact:
         basis = basis * np.where(np.diagonal(triangle) < 0.0, -1.0, 1.0)
         return basis.T @ self.vertices, basis.sum(axis=0)
 
-    @property
+    @cached_property
     def normal(self) -> FloatArray:
         """Unit vector across the patch, in the frame's axes, shape (3,); its sign says nothing."""
         return np.asarray(np.linalg.svd(self.vertices - self.vertices.mean(axis=0))[2][2])
@@ -108,7 +109,9 @@ class Touch:
     def __post_init__(self) -> None:
         object.__setattr__(self, "point", _point(self.point, f"the point of the touch {self.name!r}"))
         if self.kind not in ("plane", "point"):
-            raise ModelError(f"the touch {self.name!r} is of a {self.kind!r}; say 'plane' or 'point'", names=[self.name])
+            raise ModelError(
+                f"the touch {self.name!r} is of a {self.kind!r}; say 'plane' or 'point'", names=[self.name]
+            )
 
 
 def soles_as_contacts(model: Model, planes: Mapping[str, Sequence[str]] | None = None) -> tuple[Contact, ...]:
@@ -142,7 +145,9 @@ def check_names(things: Iterable[Contact | Marker | Touch], model: Model) -> Non
     for thing in things:
         model.frame(thing.frame)
         if thing.name in seen:
-            raise ModelError(f"two contacts, markers or touches are called {thing.name!r}; rename one", names=[thing.name])
+            raise ModelError(
+                f"two contacts, markers or touches are called {thing.name!r}; rename one", names=[thing.name]
+            )
         seen.add(thing.name)
 
 

@@ -50,7 +50,9 @@ class PoseSet:
         count = len(positions)
         time = np.arange(count, dtype=np.float64) if self.time is None else np.array(self.time, dtype=np.float64)
         if time.shape != (count,):
-            raise RecordingError(f"{count} poses have times of the shape {time.shape}; give one for each", column="time")
+            raise RecordingError(
+                f"{count} poses have times of the shape {time.shape}; give one for each", column="time"
+            )
         if not np.all(np.isfinite(positions)):
             wrong = int(np.flatnonzero(~np.isfinite(positions).all(axis=1))[0])
             raise RecordingError(f"pose {wrong} has a joint position that is not a number; leave the pose out")

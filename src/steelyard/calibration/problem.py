@@ -255,9 +255,7 @@ class Problem:
             self._put(linear, next(blocks), rows, own=self.shared_columns.get(f"mounting.{name}"))
         for contact in self.contacts:
             plane = self.planes.index(contact.plane)
-            rows = contact_rows(
-                chains, places, number[contact.frame], contact, state.root, state.heights[:, plane]
-            )
+            rows = contact_rows(chains, places, number[contact.frame], contact, state.root, state.heights[:, plane])
             block = next(blocks)
             self._put(linear, block, rows)
             start = self.pose_columns["height"].start + plane

@@ -20,6 +20,7 @@ ITERATIONS = 60
 _HALVINGS = 12
 _SETTLED = 1e-10
 _NULL = 1e-9
+_PLAIN_RATIO = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,11 @@ class Solved:
     iterations: int
     settled: bool
 
+    @property
+    def mean_cost(self) -> float:
+        """Half the sum of squares of the usual pose, without any prior."""
+        return 0.5 * float(np.mean(np.sum(self.reduced.residuals**2, axis=1)))
+
 
 def reduce_rows(linear: Linear, variances: FloatArray, encoder: float) -> Reduced:
     """Whitens the rows, and takes out of them what each pose's own unknowns explain.
@@ -86,7 +92,9 @@ def reduce_rows(linear: Linear, variances: FloatArray, encoder: float) -> Reduce
         encoder: Variance of the joints' readings, rad² (m² where they slide).
     """
     count, rows = linear.residuals.shape
-    covariance = encoder * (linear.by_joint @ np.swapaxes(linear.by_joint, 1, 2)) if encoder else np.zeros((count, rows, rows))
+    covariance = (
+        encoder * (linear.by_joint @ np.swapaxes(linear.by_joint, 1, 2)) if encoder else np.zeros((count, rows, rows))
+    )
     covariance[:, np.arange(rows), np.arange(rows)] += variances
     whitening = np.linalg.inv(np.linalg.cholesky(covariance))
     return _project(linear, whitening)
@@ -114,11 +122,13 @@ def _project(linear: Linear, whitening: FloatArray) -> Reduced:
     )
 
 
-def solve(problem: Problem, state: State, variances: FloatArray, encoder: float, scales: FloatArray) -> Solved:
+def solve(
+    problem: Problem, state: State, variances: FloatArray, encoder: float, scales: FloatArray, *, plain: bool = False
+) -> Solved:
     """Finds the minimum nearest to a state.
 
     Directions of the shared unknowns that the data tell less well than `scales`, the usual size of each, are left where
-    they are: see `split_directions`.
+    they are.
 
     Args:
         problem: The problem.
@@ -126,6 +136,7 @@ def solve(problem: Problem, state: State, variances: FloatArray, encoder: float,
         variances: Of the noise of each row, shape (n_poses, n_rows).
         encoder: Variance of the joints' readings.
         scales: Usual size of each shared unknown, shape (n_shared,).
+        plain: Whether variances are weights of no known unit; directions are then left out by their ratio to the best.
     """
     settled = False
     reduced = reduce_rows(problem.linearise(state), variances, encoder)
@@ -134,7 +145,7 @@ def solve(problem: Problem, state: State, variances: FloatArray, encoder: float,
         # The covariance is that of this step's state throughout, so that costs compare.
         whitening = reduced.whitening
         before = _cost(problem, state, reduced)
-        shared = shared_step(problem, state, reduced, scales)
+        shared = shared_step(problem, state, reduced, scales, plain=plain)
         own = _pose_steps(reduced, shared)
         expected = before - _expected(problem, state, reduced, shared)
         share = 1.0
@@ -150,17 +161,24 @@ def solve(problem: Problem, state: State, variances: FloatArray, encoder: float,
             break
         state = tried
         reduced = reduce_rows(linear, variances, encoder)
-        if share == 1.0 and np.max(np.abs(shared) / scales, initial=0.0) < 1e-8 and expected <= _SETTLED * max(before, 1e-9):
+        if (
+            share == 1.0
+            and np.max(np.abs(shared) / scales, initial=0.0) < 1e-8
+            and expected <= _SETTLED * max(before, 1e-9)
+        ):
             settled = True
             break
     return Solved(state, reduced, _cost(problem, state, reduced), number, settled)
 
 
-def shared_step(problem: Problem, state: State, reduced: Reduced, scales: FloatArray) -> FloatArray:
+def shared_step(
+    problem: Problem, state: State, reduced: Reduced, scales: FloatArray, *, plain: bool = False
+) -> FloatArray:
     """Gives the Gauss-Newton step of the shared unknowns, shape (n_shared,)."""
     triangle = with_prior(problem, state, reduced.triangle())
     left, values, right = np.linalg.svd(triangle[:, :-1] * scales)
-    told = values >= 1.0
+    told = values >= (_PLAIN_RATIO * values.max(initial=0.0) if plain else 1.0)
+    told &= values > 0.0
     step = right[told].T @ ((left.T[: len(values)][told] @ triangle[:, -1]) / values[told])
     return np.asarray(-scales * step)
 

@@ -153,7 +153,9 @@ def _with_origins(problem: Problem, state: State, places: FramePlaces, heading: 
         away = np.where(there[:, None], seen, 0.0) @ heading - np.einsum("nij,nj->ni", state.root, inside)
         total += np.where(there[:, None], away, 0.0)
         count += there
-    return State(**{**vars(state), "origin": total / np.maximum(count, 1.0)[:, None], "laboratory": (heading, np.zeros(3))})
+    return State(
+        **{**vars(state), "origin": total / np.maximum(count, 1.0)[:, None], "laboratory": (heading, np.zeros(3))}
+    )
 
 
 def _with_touches(problem: Problem, state: State, places: FramePlaces) -> State:

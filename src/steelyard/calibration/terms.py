@@ -119,11 +119,7 @@ def point_rows(
     arm = np.einsum("nij,nj->ni", root, inside)
     by_joint = root @ chains.point_slopes(places, frame, inside)
     return Rows(
-        arm + origin,
-        -skew(arm),
-        by_joint,
-        root @ places.rotations[frame],
-        np.broadcast_to(np.eye(3), (len(arm), 3, 3)),
+        arm + origin, -skew(arm), by_joint, root @ places.rotations[frame], np.broadcast_to(np.eye(3), (len(arm), 3, 3))
     )
 
 

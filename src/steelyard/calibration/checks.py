@@ -1,0 +1,128 @@
+"""What is wrong with poses before anything is fitted to them, and with a fit after: said in one sentence each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from steelyard.calibration.noise import DEGREE, PoseNoise
+from steelyard.exceptions import IdentifiabilityError, RecordingError
+from steelyard.model.names import in_words
+
+if TYPE_CHECKING:
+    from steelyard.calibration.fitting import Fit
+    from steelyard.calibration.problem import Problem
+    from steelyard.model.parameters import FloatArray
+
+STEEP = 20.0 * DEGREE
+"""Tilt of soles (rad) that encoders off by the usual few degrees do not explain."""
+
+ALIKE = 0.2 * DEGREE
+"""Spread (rad) of a joint over all poses below which it did not move."""
+
+ROUGH = 5e-3
+"""Flatness (m) beyond which nothing lay flat."""
+
+
+def check_poses(problem: Problem) -> None:
+    """Refuses poses that cannot tell of offsets.
+
+    Raises:
+        IdentifiabilityError: There are too few, or they are all alike, or nothing constrains them.
+        RecordingError: Orientations are not what they should be.
+    """
+    count = len(problem.poses)
+    if count < 2:
+        raise IdentifiabilityError(
+            f"there {'is one pose' if count == 1 else 'is no pose'}; offsets show only where poses differ: record at "
+            "least a few, with the legs bent differently in each"
+        )
+    moved = np.std(problem.poses.positions[:, problem.chains.columns], axis=0)
+    if np.all(moved < ALIKE):
+        raise IdentifiabilityError(
+            f"the {count} poses are all alike: no joint moved more than {np.rad2deg(moved.max(initial=0.0)):.2g}°; bend "
+            "the legs, sway and turn with the feet flat"
+        )
+    for name in problem.imus:
+        _check_orientation(problem, name)
+
+
+def _check_orientation(problem: Problem, name: str) -> None:
+    """Refuses orientations by which the soles would be far from level, and says in which order they would not be."""
+    if not problem.contacts:
+        return
+    tilts = {order: _tilt(problem, name, order) for order in _ORDERS}
+    usual = tilts["x y z w"]
+    if not usual > STEEP:
+        return
+    best = min(tilts, key=lambda order: tilts[order])
+    contacts = in_words([contact.name for contact in problem.contacts])
+    said = f"by the orientation of {name!r}, {contacts} would be tilted by {np.rad2deg(usual):.0f}° in the usual pose"
+    if tilts[best] < STEEP / 2.0 and tilts[best] < usual / 3.0:
+        meant = _ORDERS[best]
+        raise RecordingError(
+            f"{said}; {meant} it would be {np.rad2deg(tilts[best]):.2g}°: check the columns '{name}.quat.x' to '.w' "
+            "(Steelyard's order is x y z w, from the sensor's axes to the world's)",
+            column=f"{name}.quat.x",
+        )
+    raise RecordingError(
+        f"{said}; lay them flat, check the frame of the sensor in the setup, and that its world's z axis points up",
+        column=f"{name}.quat.x",
+    )
+
+
+_ORDERS = {
+    "x y z w": "",
+    "w x y z": "read in the order w x y z",
+    "inverse": "read from the world's axes to the sensor's",
+    "w x y z, inverse": "read in the order w x y z and from the world's axes to the sensor's",
+}
+
+
+def _tilt(problem: Problem, name: str, order: str) -> float:
+    """Gives the median tilt (rad) of all contacts if the root is turned as a sensor says, read in some order."""
+    block = next(block for block in problem.blocks if block.name == name and block.kind == "orientation")
+    quaternions = problem.poses.orientations[name][block.there]
+    if order.startswith("w"):
+        quaternions = np.roll(quaternions, -1, axis=1)
+    turned = Rotation.from_quat(quaternions)
+    measured = (turned.inv() if order.endswith("inverse") else turned).as_matrix()
+    places = problem.chains.place(np.asarray(problem.poses.positions)[block.there])
+    sensor = places.rotations[problem.chains.frames.index(problem.imu_frames[name])]
+    root = measured @ np.swapaxes(sensor, 1, 2)
+    tilts: list[FloatArray] = []
+    for contact in problem.contacts:
+        there = problem.poses.touches(contact.name)[block.there]
+        across = places.rotations[problem.chains.frames.index(contact.frame)] @ contact.normal
+        upright = np.abs(np.einsum("ni,ni->n", root[:, 2], across))[there]
+        tilts.append(np.arccos(np.clip(upright, 0.0, 1.0)))
+    joined = np.concatenate(tilts)
+    return float(np.median(joined)) if len(joined) else 0.0
+
+
+def check_fit(fitted: Fit) -> None:
+    """Refuses a fit that shows that nothing lay flat.
+
+    Raises:
+        IdentifiabilityError: The contacts are far from flat, or most poses had to be set aside.
+    """
+    problem, weights = fitted.problem, fitted.weights
+    contacts = [number for number, block in enumerate(problem.blocks) if block.kind == "contact"]
+    if not contacts:
+        return
+    names = in_words([contact.name for contact in problem.contacts])
+    if fitted.found and isinstance(weights, PoseNoise) and weights.flatness > ROUGH:
+        raise IdentifiabilityError(
+            f"{names} were not flat: whatever the offsets, corners are {1e3 * weights.flatness:.2g} mm off a level plane "
+            "in the usual pose; keep them flat on the floor, or say with 'touching' when they were",
+            names=[contact.name for contact in problem.contacts],
+        )
+    aside = fitted.aside[:, contacts].any(axis=1).mean()
+    if aside > 0.5:
+        raise IdentifiabilityError(
+            f"{names} do not fit a level plane in {100 * aside:.0f} % of the poses; keep them flat on the floor, or say "
+            "with 'touching' when they were",
+            names=[contact.name for contact in problem.contacts],
+        )

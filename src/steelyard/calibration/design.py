@@ -1,0 +1,234 @@
+"""Which few poses to visit: drawn with the feet flat, chosen so that together they tell most of the offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pinocchio as pin
+from scipy.spatial.transform import Rotation
+
+from steelyard.calibration.calibrate import MOUNTING
+from steelyard.calibration.chains import chain_to
+from steelyard.calibration.contacts import soles_as_contacts
+from steelyard.calibration.fitting import usual_sizes
+from steelyard.calibration.noise import PoseNoise, row_variances
+from steelyard.calibration.observability import Observability, observe
+from steelyard.calibration.picking import exchange, pick_by_information
+from steelyard.calibration.poses import PoseSet
+from steelyard.calibration.problem import Problem
+from steelyard.calibration.solving import Reduced, reduce_rows
+from steelyard.calibration.start import starting_states
+from steelyard.exceptions import IdentifiabilityError, StanceError
+from steelyard.model.names import did_you_mean
+from steelyard.recording import Recording
+from steelyard.stance.postures import Wish, solve_posture
+from steelyard.stance.standing import stand_up
+from steelyard.stance.support import inside_margin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+    from steelyard.stance.standing import Standing
+
+CANDIDATES = 300
+"""Poses that are drawn for each design, to choose from."""
+
+_SWAY, _TILT, _SHARE = 0.8, 0.35, 0.6
+_TRIES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class PoseDesign:
+    """Poses to visit with the feet flat, for `calibrate`.
+
+    Attributes:
+        model: The model.
+        configurations: Positions of all joints, shape (n, n_joints), rad or m.
+        observability: What they are expected to tell of the offsets.
+        condition_initial: Condition number of what as many poses tell that are just drawn.
+        condition: That of these.
+        margins: How far (m) the centre of mass stays inside the support polygon in each, shape (n,).
+    """
+
+    model: Model
+    configurations: FloatArray
+    observability: Observability
+    condition_initial: float
+    condition: float
+    margins: FloatArray
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """What is expected of each offset, rad or m."""
+        return dict(zip(self.observability.joints, self.observability.standard_errors.tolist(), strict=True))
+
+    def summary(self) -> str:
+        """Gives the design as text."""
+        lines = [
+            f"{len(self.configurations)} poses for {self.model.name}, feet flat",
+            f"condition number {self.condition:.3g}; of as many that are just drawn {self.condition_initial:.3g}",
+            f"centre of mass at least {1e3 * self.margins.min():.0f} mm inside the soles",
+            "expected standard errors:",
+        ]
+        for joint, error, told in zip(
+            self.observability.joints, self.observability.standard_errors, self.observability.observable, strict=True
+        ):
+            slides = self.model.joint(joint).kind == "prismatic"
+            shown = f"{1e3 * error:8.3f} mm" if slides else f"{np.rad2deg(error):8.3f}°"
+            lines.append(f"  {joint:<28} {shown}{'' if told else '  not told'}")
+        return "\n".join([*lines, *self.observability.words()])
+
+    def write(self, path: str | Path) -> Path:
+        """Writes the poses as a recording (CSV, Parquet, …): one row a pose, a second apart, columns ``q.<joint>``.
+
+        Raises:
+            RecordingError: The ending is unknown, or the file cannot be written.
+        """
+        columns = {f"q.{joint}": self.configurations[:, number] for number, joint in enumerate(self.model.joints)}
+        Recording(np.arange(len(self.configurations), dtype=np.float64), columns, "poses").write(path)
+        return Path(path)
+
+
+def draw_flat_poses(
+    model: Model, count: int, *, seed: int = 0, moving: Sequence[str] = ()
+) -> tuple[FloatArray, FloatArray]:
+    """Draws poses in which all soles are flat on their stands and the robot could stand.
+
+    Args:
+        model: The model, with soles in its setup.
+        count: How many.
+        seed: Of what is drawn.
+        moving: Joints above the legs that are drawn too; the others stay at home.
+
+    Returns:
+        Configurations, shape (count, position_size), and how far (m) the centre of mass is inside the soles, (count,).
+
+    Raises:
+        StanceError: The model cannot stand, or hardly any drawn pose can be taken.
+    """
+    standing = stand_up(model)
+    generator = np.random.default_rng([seed, 9])
+    found: list[FloatArray] = []
+    margins: list[float] = []
+    for _ in range(_TRIES * count):
+        posture = solve_posture(standing.footing, _wish(standing, generator, moving), standing.home)
+        if posture.stands and standing.feasibility.objection_to_posture(posture.q) is None:
+            found.append(posture.q)
+            margins.append(_margin(standing, posture.q))
+            if len(found) == count:
+                return np.array(found), np.array(margins)
+    raise StanceError(
+        f"{model.name} can take {len(found)} of {_TRIES * count} poses that were drawn, and {count} are needed; ask for "
+        "fewer"
+    )
+
+
+def _wish(standing: Standing, generator: np.random.Generator, moving: Sequence[str]) -> Wish:
+    footing, home = standing.footing, standing.wish
+    right, left, back, front = standing.reach
+    across, along = generator.uniform([-right, -back], [left, front])
+    com = home.com + _SWAY * (across * footing.lateral + along * footing.forward)
+    upper = np.array(home.upper)
+    low, high = (limits[footing.upper_columns] for limits in standing.feasibility.position_limits)
+    for number, joint in enumerate(footing.upper_joints):
+        if joint in moving:
+            ends = upper[number] + _SHARE * (np.array([low[number], high[number]]) - upper[number])
+            upper[number] = generator.uniform(*ends)
+    return Wish(upper, com, float(generator.uniform(*standing.heights)), generator.uniform(-_TILT, _TILT, 3))
+
+
+def _margin(standing: Standing, q: FloatArray) -> float:
+    com = pin.centerOfMass(standing.footing.pinocchio, standing.footing.data, q)
+    return float(inside_margin(standing.footing.support_polygon, np.asarray(com)[:2]))
+
+
+def exact_poses(model: Model, configurations: FloatArray, imus: Sequence[str]) -> PoseSet:
+    """Gives what perfect sensors would read in some configurations.
+
+    Args:
+        model: The model.
+        configurations: With the base, shape (n, position_size).
+        imus: Inertial sensors.
+    """
+    frames = {imu.name: imu.frame for imu in model.setup.imus}
+    chains = chain_to(model, [frames[name] for name in imus])
+    places = chains.place(configurations[:, 7:])
+    root = Rotation.from_quat(configurations[:, 3:7]).as_matrix()
+    orientations = {
+        name: Rotation.from_matrix(root @ places.rotations[chains.frames.index(frames[name])]).as_quat()
+        for name in imus
+    }
+    return PoseSet(model, np.arange(len(configurations), dtype=np.float64), configurations[:, 7:], orientations)
+
+
+def design_calibration(
+    model: Model,
+    count: int = 20,
+    *,
+    seed: int = 0,
+    imus: Sequence[str] | None = None,
+    noise: PoseNoise | None = None,
+    mounting: float = MOUNTING,
+    candidates: int = CANDIDATES,
+) -> PoseDesign:
+    """Designs a few poses to visit, feet flat, that tell most of the offsets.
+
+    Poses are drawn on `stance`: soles on their stands, limits, balance and self-contact heeded; joints between the legs
+    and an inertial sensor move too. Of them, those are taken that raise ``log det`` of the information most, one after the
+    other, and exchanged for others while that helps.
+
+    Args:
+        model: The model, with soles and an inertial sensor in its setup.
+        count: How many poses.
+        seed: Of what is drawn.
+        imus: Inertial sensors that will be read; by default all of the setup.
+        noise: What is expected of the sensors.
+        mounting: How far sensors may be turned against their frames, rad.
+        candidates: How many poses to choose from.
+
+    Raises:
+        StanceError: The model cannot stand.
+        IdentifiabilityError: The numbers make no sense.
+    """
+    if not 2 <= count <= candidates:
+        raise IdentifiabilityError(f"{count} of {candidates} poses cannot be chosen; ask for two or more, of more")
+    known = [imu.name for imu in model.setup.imus]
+    sensors = tuple(known if imus is None else imus)
+    for name in sensors:
+        if name not in known:
+            raise IdentifiabilityError(
+                f"the setup of {model.name} has no inertial sensor {name!r}{did_you_mean(name, known)}", names=[name]
+            )
+    frames = {imu.name: imu.frame for imu in model.setup.imus}
+    moving = chain_to(model, [frames[name] for name in sensors]).joints
+    configurations, margins = draw_flat_poses(model, candidates, seed=seed, moving=moving)
+    poses = exact_poses(model, configurations, sensors)
+    contacts = soles_as_contacts(model)
+    joints = chain_to(model, [*(frames[name] for name in sensors), *(contact.frame for contact in contacts)]).joints
+    problem = Problem(poses, joints, contacts, imus=sensors, mounting=mounting)
+    state = starting_states(problem)[0]
+    variances, encoder = row_variances(problem, noise or PoseNoise())
+    reduced = reduce_rows(problem.linearise(state), variances, encoder)
+    usual = usual_sizes(problem)
+    picked = exchange(reduced, usual, pick_by_information(reduced, usual, count))
+
+    def told_by(which: NDArray[np.int64]) -> Observability:
+        part = Reduced(*(getattr(reduced, name) for name in ("linear", "whitening", "range", "inverse")),
+                       reduced.residuals[which], reduced.by_shared[which])  # fmt: skip
+        return observe(problem, state, part.triangle(), usual)
+
+    chosen, drawn = told_by(picked), told_by(np.arange(count))
+    return PoseDesign(model, configurations[picked, 7:], chosen, _condition(drawn), _condition(chosen), margins[picked])
+
+
+def _condition(observability: Observability) -> float:
+    """Gives the condition number of what is told at all."""
+    told = observability.information[observability.information >= 1.0]
+    return float(told[0] / told[-1]) if len(told) else np.inf

@@ -1,0 +1,196 @@
+"""Offsets: what calibration found, how far to trust it, and what it cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+from scipy.stats import t as student
+
+from steelyard.calibration.summary import summarise
+from steelyard.motion.encoder_offsets import units_of, write_calibrated_model, write_offsets
+
+if TYPE_CHECKING:
+    from steelyard.calibration.fitting import Fit
+    from steelyard.calibration.noise import Weights
+    from steelyard.calibration.observability import Observability
+    from steelyard.calibration.poses import PoseSet
+    from steelyard.calibration.suspects import Suspect
+    from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Poses that were not used, with the offsets that were found.
+
+    Attributes:
+        pose_count: How many there are.
+        cost_before: Of the usual pose without offsets: mean of [yamane2011] ``½ (L_k + C_k)``, m².
+        cost_after: The same with the offsets.
+        heights_before: Root mean square of corners' heights over their plane without offsets, m.
+        heights_after: The same with the offsets.
+    """
+
+    pose_count: int
+    cost_before: float
+    cost_after: float
+    heights_before: float
+    heights_after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """Joint offsets: what must be added to an encoder's reading to get the true angle.
+
+    Attributes:
+        model: The model.
+        fit: The fit behind it.
+        observability: What the poses tell of the offsets.
+        cost_before: Mean over the poses of [yamane2011] ``½ (L_k + C_k)`` without offsets, m².
+        cost_after: The same with the offsets.
+        heights_before: Height of each corner of the contacts over the mean of its plane, in each pose, without offsets
+            and with the root turned as the inertial sensors say, shape (n_poses, n_corners), m; not a number where a
+            contact was not on its place.
+        heights_after: The same with the offsets and the root's orientation that were found.
+        roots_before: Rotation of the root in the world without offsets, shape (n_poses, 3, 3).
+        suspect_poses: What did not fit, pose by pose.
+        held_out: How poses that were not used come out, or None where there are none.
+        likeness: How alike poses that follow each other are left: ``c exp(−Δt / τ)``, as c and τ (s).
+        notes: What to know, a sentence each.
+        provenance: Hashes of model and recordings, version, options.
+    """
+
+    model: Model
+    fit: Fit
+    observability: Observability
+    cost_before: float
+    cost_after: float
+    heights_before: FloatArray
+    heights_after: FloatArray
+    roots_before: FloatArray
+    suspect_poses: tuple[Suspect, ...]
+    held_out: HeldOut | None
+    likeness: tuple[float, float]
+    notes: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """The joints whose offsets were looked for."""
+        return self.fit.problem.joints
+
+    @property
+    def poses(self) -> PoseSet:
+        """The poses that were used."""
+        return self.fit.problem.poses
+
+    @property
+    def noise(self) -> Weights:
+        """The noise that was found or given, or plain sums."""
+        return self.fit.weights
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """Offset of each joint, rad (m where it slides); see `observable`."""
+        found = self.fit.solved.state.offsets[self.fit.problem.free]
+        return dict(zip(self.joints, found.tolist(), strict=True))
+
+    @cached_property
+    def standard_errors(self) -> dict[str, float]:
+        """Standard error of each offset; along what is not determined, that of usual offsets."""
+        return dict(zip(self.joints, self.observability.standard_errors.tolist(), strict=True))
+
+    @cached_property
+    def observable(self) -> dict[str, bool]:
+        """Whether the poses tell each offset."""
+        return dict(zip(self.joints, self.observability.observable.tolist(), strict=True))
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """What the poses do not tell, a sentence each."""
+        return self.observability.words()
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Of the offsets' errors, in the order of `joints`, shape (n, n)."""
+        return self.observability.covariance
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Gives the interval that holds each offset with a given chance."""
+        reach = float(student.ppf(0.5 * (1.0 + level), max(self.fit.freedoms, 1)))
+        return {
+            joint: (value - reach * self.standard_errors[joint], value + reach * self.standard_errors[joint])
+            for joint, value in self.values.items()
+        }
+
+    @property
+    def mountings(self) -> dict[str, FloatArray]:
+        """How each inertial sensor is turned against its frame, as a rotation vector, rad."""
+        return {name: Rotation.from_matrix(turn).as_rotvec() for name, turn in self.fit.solved.state.mountings.items()}
+
+    def summary(self) -> str:
+        """Gives the offsets as text."""
+        return summarise(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives the results as plain numbers and texts."""
+        intervals = self.intervals()
+        return {
+            "model": self.model.name,
+            "joints": {
+                joint: {
+                    "offset": self.values[joint],
+                    "standard_error": self.standard_errors[joint],
+                    "low": intervals[joint][0],
+                    "high": intervals[joint][1],
+                    "observable": self.observable[joint],
+                }
+                for joint in self.joints
+            },
+            "undetermined": list(self.undetermined),
+            "pose_count": len(self.poses),
+            "cost_before": self.cost_before,
+            "cost_after": self.cost_after,
+            "heights_before": rms(self.heights_before),
+            "heights_after": rms(self.heights_after),
+            "noise": dict(vars(self.noise)),
+            "suspect_poses": [vars(suspect) for suspect in self.suspect_poses],
+            "held_out": None if self.held_out is None else vars(self.held_out),
+            "notes": list(self.notes),
+            "provenance": dict(self.provenance),
+        }
+
+    def write(self, path: str | Path) -> Path:
+        """Writes the offsets: ``.json`` for `reconstruct_motion`, ``.csv`` as a table for the firmware.
+
+        With the model's own ending (``.urdf``), the model's file is written with joint origins turned by the offsets, so
+        that it takes the encoders' readings as they are.
+
+        Raises:
+            MotionError: The ending is none of these, or the file cannot be written.
+            ModelError: The model's file cannot take offsets.
+        """
+        target = Path(path)
+        if target.suffix.lower() in (".urdf", ".xml", ".mjcf"):
+            return write_calibrated_model(self.model, self.values, target).path
+        write_offsets(
+            target,
+            self.values,
+            self.standard_errors,
+            self.observable,
+            units=units_of(self.model),
+            extra=self.provenance,
+        )
+        return target
+
+
+def rms(values: FloatArray) -> float:
+    """Gives the root mean square of what is there."""
+    there = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(there**2))) if len(there) else float("nan")
