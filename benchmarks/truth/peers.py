@@ -47,13 +47,24 @@ WEIGHTS = (1.0, 1e2, 1e4)
 
 FIGAROH, PLAIN, OTHER = "figaroh", "plain LMI", "LMI with another weight"
 FASTER = 10.0
-REPEATS = 3
+REPEATS = 2
+"""How often each fit is timed, ours and theirs alike; the best counts. figaroh's is in `figaroh_consistent.py`. What
+comes before the fits, its regressor and our sums, is timed once."""
+
 _UPPER = [(row, column) for column in range(4) for row in range(column + 1)]
 _BASIS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
 
 
 def plain_lmi(problem: Problem, weight: float) -> tuple[FloatArray, float, str]:
-    """Gives what minimises ``½ ‖(A z − b)/noise‖² + ½ weight ‖z‖²`` over possible links, seconds, and how it ended."""
+    """Gives what minimises ``½ ‖(A z − b)/noise‖² + ½ weight ‖z‖²`` over possible links, seconds, and how it ended.
+
+    The seconds are the best of some.
+    """
+    runs = [_plain_lmi(problem, weight) for _ in range(REPEATS)]
+    return min(runs, key=lambda run: run[1])
+
+
+def _plain_lmi(problem: Problem, weight: float) -> tuple[FloatArray, float, str]:
     begin = time.perf_counter()
     unknowns = problem.unknowns
     triangle = np.linalg.qr(np.column_stack([problem.matrix, problem.right]) / problem.noise, mode="r")
@@ -96,30 +107,30 @@ def compare(robot: TrueRobot) -> dict[str, dict[str, Any]]:
     model, truth, motions = robot.model, robot.truth, robot.training()
     found: dict[str, dict[str, Any]] = {CAD: distance(model.parameters, truth)}
     weights = robot.made["weights"]
-    spent: dict[str, list[float]] = {"gather": [], "identify": []}
+    begin = time.perf_counter()
+    parts = [gather_evidence(model, motion, weights=weights, nuisance=NUISANCE, priors=PRIORS) for motion in motions]
+    evidence = sum(parts[1:], start=parts[0])
+    gathering = time.perf_counter() - begin
+    spent = []
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        parts = [
-            gather_evidence(model, motion, weights=weights, nuisance=NUISANCE, priors=PRIORS) for motion in motions
-        ]
-        evidence = sum(parts[1:], start=parts[0])
-        spent["gather"].append(time.perf_counter() - begin)
-        begin = time.perf_counter()
         estimate = identify(model, evidence, method=GEOMETRIC)
-        spent["identify"].append(time.perf_counter() - begin)
-    gathering = min(spent["gather"])
+        spent.append(time.perf_counter() - begin)
     found[GEOMETRIC] = {
         **distance(estimate.parameters, truth), "solve_s": solve_time(model, evidence, GEOMETRIC),
-        "identify_s": min(spent["identify"]), "whole_s": gathering + min(spent["identify"]), "status": estimate.status,
+        "identify_s": min(spent), "whole_s": gathering + min(spent), "status": estimate.status,
     }  # fmt: skip
     # What is left of the difference where we know no better than figaroh what sensors are off by.
     blind = [gather_evidence(model, motion) for motion in motions]
     estimate = identify(model, sum(blind[1:], start=blind[0]), method=GEOMETRIC)
     found[f"{GEOMETRIC}, sensors taken at their word"] = distance(estimate.parameters, truth)
     with one_blas_thread():
-        begin = time.perf_counter()
-        problem = build_problem(evidence, choose_parameters(model, None))
-        reducing = time.perf_counter() - begin
+        spent = []
+        for _ in range(REPEATS):
+            begin = time.perf_counter()
+            problem = build_problem(evidence, choose_parameters(model, None))
+            spent.append(time.perf_counter() - begin)
+        reducing = min(spent)
         for weight in WEIGHTS:
             parameters, solving, status = plain_lmi(problem, weight)
             found[PLAIN if weight == WEIGHTS[0] else f"{OTHER}, {weight:g}"] = {
