@@ -23,6 +23,8 @@ from steelyard.identification.drawn_models import DrawnModels, sample_models
 from steelyard.identification.sampling import Mixing, draw
 from steelyard.model import is_possible
 from steelyard.model.constraint_tables import parse_constraints
+from steelyard.motion import motion_from_generalized
+from steelyard.regression.rows import joint_torques
 from tests.humanoids import humanoid, shaken
 from tests.identification.worlds import reference, rich_motion, with_noise
 from tests.model.test_write_back import ARM, assert_written
@@ -150,6 +152,25 @@ def test_written_mjcfs_are_too_welded_parts_and_all(tmp_path) -> None:
         assert_written(drawn, path)
         assert load_model(path).check().possible
         assert "a comment that must survive" in path.read_text()
+
+
+def test_an_estimate_of_an_mjcf_gives_mjcfs(tmp_path) -> None:
+    file = tmp_path / "arm.xml"
+    file.write_text(ARM.format(compiler="").replace("<freejoint/>", ""))
+    model = load_model(file, base="fixed")
+    generator = np.random.default_rng(2)
+    q, v, a = generator.normal(size=(3, 60, model.velocity_size)) * np.array([1.0, 2.0, 6.0])[:, None, None]
+    motion = motion_from_generalized(model, np.arange(60) / 100.0, q, v, a)
+    torques = joint_torques(model.with_parameters(1.2 * model.parameters), motion)
+    torques = torques + 0.05 * generator.normal(size=torques.shape)
+    measured = replace(motion, torques=dict(zip(model.joints, torques.T, strict=True)))
+    draws = identify(model, gather_evidence(model, measured, torques=["*"], weights=None)).sample(3, seed=1)
+    paths = draws.write(tmp_path / "robots")
+    assert [path.name for path in paths] == [f"arm-00{index}.xml" for index in range(3)]
+    for robot, path in zip(draws, paths, strict=True):
+        assert_written(robot, path)
+        assert load_model(path, base="fixed").check().possible
+    assert np.std(draws.total_masses) > 0.0
 
 
 def test_files_that_are_there_are_replaced_only_when_asked(tmp_path) -> None:

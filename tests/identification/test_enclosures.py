@@ -163,7 +163,7 @@ def test_robots_filled_with_matter_satisfy_it(name: str, where: str) -> None:
         assert system.worst(filled_parameters(model, seed))[0] < 1e-12
 
 
-@pytest.mark.parametrize("method", ["quadratic", "hierarchical"])
+@pytest.mark.parametrize("method", ["quadratic", "hierarchical", "conic", "geometric"])
 @pytest.mark.parametrize("where", PLACES)
 def test_methods_with_constraints_hold_it(method: str, where: str) -> None:
     estimate = identify(arm(), arm_evidence(), method=method, constraints=[f"matter_inside={where}"])

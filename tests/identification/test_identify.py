@@ -132,6 +132,21 @@ def test_sets_have_as_many_unknowns_as_the_paper_counts():
     assert choose_parameters(model, "arm_left_*").names[0] == "arm_left_1_link.m"
 
 
+@pytest.mark.parametrize("loud", [0.02, 1.0])
+def test_offsets_of_sensors_are_found_by_the_default_too(loud):
+    model, clean = reference("g1"), rich_motion("g1")
+    offset = np.array([3.0, -2.0, 4.0, 0.3, -0.2, 0.1])
+    shifted = replace(clean, wrenches={**clean.wrenches, "left_foot": clean.wrenches["left_foot"] + offset})
+    evidence = gather_evidence(
+        model, with_noise(shifted, 5, force=loud, moment=0.05 * loud), nuisance=["wrench_offset"]
+    )
+    estimate = identify(model, evidence)
+    assert estimate.method == "geometric"
+    values = [estimate.nuisance[f"left_foot.{axis}.offset"] for axis in ("fx", "fy", "fz", "nx", "ny", "nz")]
+    # 300 samples tell a mean to a seventeenth of their noise.
+    np.testing.assert_allclose(values, offset, rtol=0.0, atol=0.01 + 0.25 * loud)
+
+
 def test_nuisances_are_found_beside_the_parameters():
     model = reference("g1")
     clean = rich_motion("g1")

@@ -16,6 +16,7 @@ from steelyard.identification.payload_fit import fit_loads, load_slopes, small_l
 from steelyard.identification.payload_problem import PayloadProblem, build_payload_problem, point_parameters
 from steelyard.laboratory.true_robot import add_payloads
 from steelyard.model.parameters import change_frame_matrix, from_mass_com_inertia
+from steelyard.model.spread import model_spread
 from steelyard.motion import motion_from_generalized
 from steelyard.regression.rows import joint_torques
 from tests.identification.constrained_worlds import arm, arm_truth
@@ -196,7 +197,8 @@ def test_sensors_that_were_zeroed_in_between_are_no_load():
     baseline = g1_evidence(g1_motion(2), seed=1, **options)
     assert not find_payload(model, evidence, baseline, same_sensors=False).payloads
     finding = find_payload(model, evidence, baseline)
-    assert any("the finding rests on that" in note for note in finding.notes) or not finding.payloads
+    assert finding.status == "nothing"
+    assert not finding.payloads
     heavy = g1_evidence(g1_motion(1, hand=1.0), offset=4.0, **options)
     found = find_payload(model, heavy, baseline, same_sensors=False).payloads
     assert [payload.link for payload in found] == [HAND]
@@ -275,8 +277,6 @@ def test_elimination_leaves_unit_noise():
     model, generator = arm(), np.random.default_rng(5)
     base = arm_evidence(1, model.parameters)
     spread = 0.05 / 0.25
-    from steelyard.model.spread import model_spread
-
     sizes = []
     for _ in range(60):
         drawn = model.parameters.reshape(-1) + spread * model_spread(model) @ generator.normal(size=40)
