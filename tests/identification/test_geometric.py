@@ -14,9 +14,11 @@ from scipy.stats import special_ortho_group, wishart
 
 from steelyard import Frozen, IdentifiabilityError, MassWithin, TotalMass, gather_evidence, identify, load_model
 from steelyard.identification import choose_parameters
+from steelyard.identification.constraint_rows import resolve_constraints
+from steelyard.identification.geometric_constraints import hold_constraints
 from steelyard.identification.landscape import Landscape, build_landscape
 from steelyard.identification.link_groups import group_links
-from steelyard.identification.prior_weights import find_prior_weights, log_evidence
+from steelyard.identification.prior_weights import PriorWeights, find_prior_weights, log_evidence
 from steelyard.identification.problem import build_problem
 from steelyard.model.consistency import is_possible
 from steelyard.model.divergence import log_det_divergence
@@ -43,7 +45,13 @@ def synthetic(truth_: np.ndarray, base: np.ndarray, rows: int, noise: float, see
         start=base.reshape(-1), transform=np.eye(base.size), chosen=np.arange(base.size), names=()
     )
     empty = SimpleNamespace(
-        matrix=np.zeros((1, base.size)), right=np.zeros(1), noise=1.0, least=0.0, column_rank=0, unknowns=model_like
+        matrix=np.zeros((1, base.size)),
+        right=np.zeros(1),
+        noise=1.0,
+        least=0.0,
+        column_rank=0,
+        unknowns=model_like,
+        answer=None,
     )
     root = build_landscape(empty).root
     matrix = generator.normal(size=(rows, base.size)) @ np.linalg.inv(root)
@@ -51,7 +59,9 @@ def synthetic(truth_: np.ndarray, base: np.ndarray, rows: int, noise: float, see
     best = np.linalg.lstsq(matrix @ root, right, rcond=None)[0]
     least = float(np.sum(np.square(matrix @ root @ best - right)))
     rank = min(rows, base.size)
-    given = SimpleNamespace(matrix=matrix, right=right, noise=1.0, least=least, column_rank=rank, unknowns=model_like)
+    given = SimpleNamespace(
+        matrix=matrix, right=right, noise=1.0, least=least, column_rank=rank, unknowns=model_like, answer=None
+    )
     return build_landscape(given)
 
 
@@ -61,6 +71,10 @@ def drawn(base: np.ndarray, weight: float, seed: int) -> np.ndarray:
     roots = np.linalg.cholesky(to_pseudo_inertia(base))
     scattered = wishart(2.0 * weight, np.eye(4) / (2.0 * weight)).rvs(len(base), random_state=generator)
     return from_pseudo_inertia(roots @ scattered @ np.swapaxes(roots, 1, 2))
+
+
+def likelihood(weights: PriorWeights) -> float:
+    return log_evidence(weights.landscape, weights.minimum, weights.by_link, weights.noise)
 
 
 class TestMinimum:
@@ -136,6 +150,7 @@ class TestInvariance:
             noise=problem.noise,
             least=problem.least,
             column_rank=problem.column_rank,
+            answer=None,
             unknowns=SimpleNamespace(
                 start=change @ problem.unknowns.start, transform=np.eye(40), chosen=np.arange(40), names=()
             ),
@@ -189,9 +204,9 @@ class TestWeights:
         found = find_prior_weights(landscape, groups)
         for factor in (0.7, 1.4):
             worse = find_prior_weights(landscape, groups, weights=factor * found.by_group, noise=found.noise)
-            assert worse.log_evidence < found.log_evidence
+            assert likelihood(worse) < likelihood(found)
             louder = find_prior_weights(landscape, groups, weights=found.by_group, noise=factor * found.noise)
-            assert louder.log_evidence < found.log_evidence
+            assert likelihood(louder) < likelihood(found)
 
     def test_without_data_no_weight_is_likelier(self):
         """The prior is normalised."""
@@ -387,6 +402,23 @@ class TestConstraints:
         place = np.linalg.solve(landscape.root, (held.parameters - model.parameters).ravel())
         assert landscape.energy(place, weights, noise) == pytest.approx(oracle.fun, rel=1e-8)
 
+    @pytest.mark.parametrize("constraints", [[MassWithin(0.05)], [TotalMass(6.5), MassWithin(0.05)]])
+    def test_no_start_finds_a_better_one_under_constraints(self, constraints):
+        model = arm()
+        problem = build_problem(arm_evidence(noise=3.0), choose_parameters(model))
+        landscape, system = build_landscape(problem), resolve_constraints(model, constraints)
+        weights = find_prior_weights(landscape, np.zeros(4, dtype=np.int64))
+        found = hold_constraints(problem, landscape, weights, system)
+        assert found.active
+        energy = landscape.energy(found.place, weights.by_link, weights.noise)
+        for seed in range(5):
+            bodies = drawn(landscape.reference, 5.0, seed)
+            start = np.linalg.solve(landscape.maps.reshape(40, 40), (bodies - landscape.reference).reshape(40))
+            elsewhere = replace(weights, minimum=replace(weights.minimum, place=start))
+            again = hold_constraints(problem, landscape, elsewhere, system)
+            assert landscape.energy(again.place, weights.by_link, weights.noise) == pytest.approx(energy, rel=1e-9)
+            np.testing.assert_allclose(again.place, found.place, atol=1e-6)
+
     @pytest.mark.parametrize("constraints", [[MassWithin(0.05)], [TotalMass(7.0, tolerance=0.01)], [TotalMass(6.0)]])
     def test_standard_errors_are_those_of_draws(self, constraints):
         estimate = identify(arm(), arm_evidence(noise=3.0), constraints=constraints)
@@ -517,3 +549,58 @@ class TestHeldAndSilent:
         assert np.all(estimate.determined < 1e-9)
         assert any("The data decide nothing" in note for note in estimate.notes)
         assert np.all(np.isfinite(estimate.intervals()))
+
+
+@pytest.fixture(scope="module")
+def shifted_evidence():
+    motion = with_noise(rich_motion("g1", count=100), 2, force=5.0, moment=0.3)
+    pushed = {name: values + np.array([2.0, -1.0, 5.0, 0.1, 0.2, 0.1]) for name, values in motion.wrenches.items()}
+    shifted = replace(motion, wrenches=pushed)
+    return gather_evidence(reference("g1"), shifted, nuisance=["wrench_offset", "accelerometer_bias"])
+
+
+class TestNuisancePriors:
+    """What is believed of sensors is believed as stated, however loud the data turn out to be."""
+
+    def test_louder_data_are_data_of_a_greater_variance(self, shifted_evidence):
+        """With κ and variance σ², all is as with variance κ² σ²: parameters, their errors, and the offsets."""
+        model = reference("g1")
+        one = identify(model, replace(shifted_evidence, variance=4.0), spread=0.2, noise_factor=3.0)
+        other = identify(model, replace(shifted_evidence, variance=36.0), spread=0.2, noise_factor=1.0)
+        scale = other.standard_errors
+        np.testing.assert_allclose(one.parameters / scale, other.parameters / scale, atol=1e-5)
+        np.testing.assert_allclose(one.standard_errors, scale, rtol=1e-6)
+        for name, value in other.nuisance.items():
+            assert one.nuisance[name] == pytest.approx(value, rel=1e-5, abs=1e-7)
+        for mine, theirs in zip(one.posterior.information, other.posterior.information, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-9 * np.abs(theirs).max())
+
+    @pytest.mark.parametrize("parameters", [None, "LS"])
+    def test_a_landscape_follows_its_noise_as_if_made_anew(self, shifted_evidence, parameters):
+        problem = build_problem(shifted_evidence, choose_parameters(reference("g1"), parameters))
+        plain = build_landscape(problem)
+        place = 0.02 * np.random.default_rng(0).normal(size=plain.maps.shape[2])
+        for factor in (1.0, 1.3, 8.0):
+            one, other = plain.at(factor), build_landscape(problem.louder(factor))
+            np.testing.assert_allclose(one.gram, other.gram, rtol=1e-8, atol=1e-10 * np.abs(other.gram).max())
+            assert one.misfit(place) == pytest.approx(other.misfit(place), rel=1e-7)
+            lost = np.linalg.lstsq(other.matrix, other.right, rcond=1e-11)[0]
+            assert one.least == pytest.approx(np.sum(np.square(other.matrix @ lost - other.right)), rel=1e-6)
+
+    def test_the_noise_that_is_found_is_that_of_the_priors_too(self, shifted_evidence):
+        model = reference("g1")
+        loud = replace(
+            shifted_evidence, variance=0.3 * build_problem(shifted_evidence, choose_parameters(model)).variance
+        )
+        found = identify(model, loud)
+        factor = found.options["noise_factor"]
+        assert factor > 1.2
+        again = identify(model, loud, spread=_by_pattern(found), noise_factor=factor)
+        np.testing.assert_allclose(
+            again.parameters / found.standard_errors, found.parameters / found.standard_errors, atol=1e-5
+        )
+
+
+def _by_pattern(estimate: Any) -> dict[str, float]:
+    owners = {link: group.name for group in group_links(estimate.model) for link in group.links}
+    return {link: estimate.options["spread"][name] for link, name in owners.items()}

@@ -83,12 +83,12 @@ def solve_geometric(
         SolverError: No minimum was found.
     """
     check_noise_factor(noise_factor)
-    landscape = build_landscape(problem)
+    landscape = build_landscape(problem if noise_factor is None else problem.louder(noise_factor))
     owners = {link: number for number, group in enumerate(groups) for link in group.links}
     numbers = np.array([owners[links[place]] for place in landscape.links.tolist()], dtype=np.int64)
     given = np.array([np.nan if group.spread is None else group.spread**-2 for group in groups])
     weights = find_prior_weights(landscape, numbers, weights=given, noise=noise_factor)
-    minimum = weights.minimum
+    landscape, minimum = weights.landscape, weights.minimum
     place, posterior, steps = minimum.place, minimum.covariance, minimum.steps + weights.rounds
     within, free, at_edges = posterior, None, False
     active: tuple[str, ...] = ()

@@ -127,7 +127,7 @@ def identify(
         determined=determined.reshape(found.shape),
         base=base,
         active=solution.active,
-        nuisance=problem.nuisance(found),
+        nuisance=problem.nuisance(found, float(shared.get("noise_factor") or 1.0)),
         fit=fit,
         mass_scale=problem.mass_scale,
         notes=(),

@@ -10,7 +10,7 @@ and infinite where a link is no body that can exist. Unknowns are measured by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from steelyard.model.divergence import log_det_divergence, log_det_gradient, log
 from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
 
 if TYPE_CHECKING:
-    from steelyard.identification.problem import Problem
+    from steelyard.identification.problem import NuisanceAnswer, Problem
     from steelyard.model.parameters import FloatArray
 
     IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -82,6 +82,29 @@ class Minimum:
 
 
 @dataclass(frozen=True, eq=False)
+class _Plain:
+    """A landscape's data as they are where ``κ`` is one, and what comes back of them where it is more.
+
+    Attributes:
+        matrix: See `Landscape`.
+        right: See `Landscape`.
+        gram: See `Landscape`.
+        least: See `Landscape`.
+        rows: On ``x``, divided by the noise, shape (p, k).
+        goals: Shape (p,).
+        answer: How much of them comes back.
+    """
+
+    matrix: FloatArray
+    right: FloatArray
+    gram: FloatArray
+    least: float
+    rows: FloatArray
+    goals: FloatArray
+    answer: NuisanceAnswer
+
+
+@dataclass(frozen=True, eq=False)
 class Landscape:
     """A problem and its prior, in unknowns ``x`` of unit size.
 
@@ -101,6 +124,7 @@ class Landscape:
         least: ``‖A x − b‖²`` at its least.
         rank: How many combinations of unknowns the data touch.
         noise: What ``A`` and ``b`` were divided by: the problem's noise, or what rounding allows beside a prior.
+        plain: What `at` begins from; None without nuisances.
     """
 
     reference: FloatArray
@@ -117,6 +141,25 @@ class Landscape:
     least: float
     rank: int
     noise: float
+    plain: _Plain | None = None
+
+    def at(self, noise: float) -> Landscape:
+        """Gives the landscape for data that are ``κ`` times as loud, one or more, and nuisances with priors as stated.
+
+        Nuisances were eliminated for data as they seem. Divided by ``κ`` as well, their priors would be as much wider.
+        """
+        plain = self.plain
+        if plain is None:
+            return self
+        roots = np.sqrt(plain.answer.gains(noise))
+        rows, goals = roots[:, None] * plain.rows, roots * plain.goals
+        return replace(
+            self,
+            matrix=np.concatenate([plain.matrix, rows]),
+            right=np.concatenate([plain.right, goals]),
+            gram=plain.gram + rows.T @ rows,
+            least=plain.least + plain.answer.cost(noise) / self.noise**2,
+        )
 
     def outward(self, covariance: FloatArray) -> FloatArray:
         """Gives a covariance of ``x`` as one of ``z``, shape (k, k)."""
@@ -326,6 +369,12 @@ def build_landscape(problem: Problem) -> Landscape:
     matrix = np.ascontiguousarray(matrix)
     noise = max(problem.noise, _SHARPEST * float(np.linalg.norm(matrix))) or 1.0
     matrix = matrix / noise
+    right, gram, least = problem.right / noise, matrix.T @ matrix, problem.least / noise**2
+    plain = None
+    if problem.answer is not None:
+        seen = problem.answer.rows / noise
+        rows = np.asarray((left.T @ (seen[:, :-1] @ unknowns.transform).T).T)
+        plain = _Plain(matrix, right, gram, least, rows, seen[:, -1] - seen[:, :-1] @ unknowns.start, problem.answer)
     return Landscape(
         reference=reference,
         links=links,
@@ -336,9 +385,10 @@ def build_landscape(problem: Problem) -> Landscape:
         maps=maps,
         apart=apart,
         matrix=matrix,
-        right=problem.right / noise,
-        gram=matrix.T @ matrix,
-        least=problem.least / noise**2,
+        right=right,
+        gram=gram,
+        least=least,
         rank=problem.column_rank,
         noise=noise,
+        plain=plain,
     )

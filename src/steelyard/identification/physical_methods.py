@@ -235,7 +235,7 @@ def _density(problem: Problem, found: GeometricSolution, system: ConstraintSyste
         weights[link] = weights[image] = 0.5 * weights[link]
         reference[image] *= reference[link, 0] / landscape.reference[link, 0]
     scale = landscape.noise * found.weights.noise / (problem.noise or 1.0)
-    louder = replace(problem, variance=(problem.variance or 1.0) * scale**2)
+    louder = replace(problem.louder(found.weights.noise), variance=(problem.variance or 1.0) * scale**2)
     return build_posterior(louder, found.unknowns, reference, weights=weights, rows=system.rows)
 
 

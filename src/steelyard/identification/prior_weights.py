@@ -54,7 +54,7 @@ class PriorWeights:
         freedom: How many squares told the weights, what was believed among them; infinite where all are given.
         rounds: How many times the weights were changed.
         settled: Whether they had settled then.
-        log_evidence: Logarithm of the data's likelihood, but for a constant.
+        landscape: What was minimised, its nuisances as this noise leaves them.
         minimum: The likeliest parameters with them.
     """
 
@@ -65,7 +65,7 @@ class PriorWeights:
     freedom: float
     rounds: int
     settled: bool
-    log_evidence: float
+    landscape: Landscape
     minimum: Minimum
 
 
@@ -94,6 +94,7 @@ def find_prior_weights(
     decided: FloatArray = np.zeros(count)
     while not settled and rounds < _ROUNDS:
         rounds += 1
+        landscape = landscape.at(factor)
         minimum = landscape.minimise(found[groups], factor, place, exact=1e-4)
         place = minimum.place
         share = found[groups] * landscape.shares(minimum.covariance, landscape.blocks(place))
@@ -118,6 +119,7 @@ def find_prior_weights(
         settled = bool(
             np.max(np.abs(np.log(found / before)), initial=0.0) < _SETTLED and abs(np.log(factor / loud)) < _SETTLED
         )
+    landscape = landscape.at(factor)
     minimum = landscape.minimise(found[groups], factor, place, exact=EXACT)
     return PriorWeights(
         found,
@@ -127,7 +129,7 @@ def find_prior_weights(
         float(decided[sought].sum()) + _USUAL + _GROUP if np.any(sought) else np.inf,
         rounds,
         settled,
-        log_evidence(landscape, minimum, found[groups], factor),
+        landscape,
         minimum,
     )
 

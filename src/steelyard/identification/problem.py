@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,38 @@ _MOST_ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
+class NuisanceAnswer:
+    """How a problem changes where its rows become louder, and the priors of its nuisances do not.
+
+    It is about orthonormal combinations of the nuisances, scaled by what rows and priors say of them together.
+
+    Attributes:
+        shares: How much of each combination the priors decide, 0 to 1, shape (p,).
+        rows: ``[Y | f]`` along these combinations, shape (p, 10 n_links + 1).
+        best: Their values where parameters are free, shape (p,).
+        known: The second derivatives of the cost there, halved, shape (p, p).
+        noise: Of the rows, by which priors were weighed: the problem's, but for where its search ended.
+    """
+
+    shares: FloatArray
+    rows: FloatArray
+    best: FloatArray
+    known: FloatArray
+    noise: float
+
+    def gains(self, factor: float) -> FloatArray:
+        """Gives what of the squares of `rows` comes back where rows are `factor` times as loud, shape (p,)."""
+        weaker = (factor**2 - 1.0) * self.shares
+        return np.asarray(weaker / (1.0 + weaker))
+
+    def cost(self, factor: float) -> float:
+        """Gives by how much the least cost is greater then."""
+        weaker = (factor**2 - 1.0) * self.shares
+        pull = weaker * self.best
+        return float(self.best @ pull - pull @ np.linalg.solve(self.known + np.diag(weaker), pull))
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """The least-squares problem ``min ‖matrix z − right‖²`` of some Evidence, over the unknowns of a parameter set.
 
@@ -36,6 +68,7 @@ class Problem:
         least: ``‖matrix z − right‖²`` at its least.
         variance: Of a row, from the residual, or as the Evidence knows it.
         freedom: Degrees of freedom of that variance; infinite where it is known.
+        answer: What louder rows do to it; None without nuisances, or where it was asked already.
     """
 
     evidence: Evidence
@@ -46,6 +79,7 @@ class Problem:
     least: float
     variance: float
     freedom: float
+    answer: NuisanceAnswer | None = None
 
     @cached_property
     def matrix(self) -> FloatArray:
@@ -112,14 +146,24 @@ class Problem:
         largest = np.max(self.whole_lengths, initial=0.0)
         return np.asarray((self.lengths > 1e-9 * self.whole_lengths) & (self.lengths > 1e-12 * largest))
 
-    def nuisance(self, parameters: FloatArray) -> dict[str, float]:
-        """Gives the best nuisance values, by name, at some parameters."""
+    def louder(self, factor: float) -> Problem:
+        """Gives the problem with nuisances eliminated as rows that are `factor` times as loud leave them.
+
+        Rows are not divided by that; whoever does so finds the priors as wide as they were stated.
+        """
+        if self.answer is None:
+            return self
+        system, *_ = _eliminate(self.evidence, factor * self.answer.noise / np.array(self.evidence.key.priors))
+        return replace(self, system=system, least=self.least + self.answer.cost(factor), answer=None)
+
+    def nuisance(self, parameters: FloatArray, factor: float = 1.0) -> dict[str, float]:
+        """Gives the best nuisance values, by name, at some parameters; rows are `factor` times as loud as they seem."""
         key, full = self.evidence.key, self.evidence.full_factor
         if not key.nuisance:
             return {}
         count = self.evidence.parameter_count
         left = full[:, -1] - full[:, :count] @ np.ravel(parameters)
-        weights = self.noise / np.array(key.priors)
+        weights = factor * self.noise / np.array(key.priors)
         stacked = np.concatenate([full[:, count:-1], np.diag(weights)])
         values = np.linalg.lstsq(stacked, np.concatenate([left, np.zeros(len(weights))]), rcond=1e-12)[0]
         return dict(zip(key.nuisance, values.tolist(), strict=True))
@@ -150,9 +194,9 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = Fal
     for _ in range(_MOST_ROUNDS):
         before = variance
         known = evidence.variance is not None
-        system, taken = _eliminate(evidence, np.sqrt(variance * (1.0 if known else inflation)) / priors)
+        system, taken, basis = _eliminate(evidence, np.sqrt(variance * (1.0 if known else inflation)) / priors)
         problem = Problem(evidence, unknowns, system, 0, 0, 0.0, variance, freedom)
-        columns, residual = _fit(problem)
+        columns, residual, answer = _fit(problem, basis)
         rank = columns + taken
         if evidence.variance is not None:
             variance = evidence.variance
@@ -170,7 +214,7 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = Fal
             variance = residual / inflation / freedom
         if not np.any(np.isfinite(priors)) or abs(variance - before) <= _SETTLED * variance:
             break
-    return Problem(evidence, unknowns, system, rank, columns, residual, variance, freedom)
+    return Problem(evidence, unknowns, system, rank, columns, residual, variance, freedom, answer)
 
 
 def _inflation(evidence: Evidence) -> float:
@@ -178,27 +222,48 @@ def _inflation(evidence: Evidence) -> float:
     return evidence.sample_count / evidence.effective_count
 
 
-def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int]:
-    """Gives ``[Y | f]`` with nuisance columns projected out, and how many directions that took from the data."""
+def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int, FloatArray]:
+    """Gives ``[Y | f]`` with nuisance columns projected out, how many directions that took from the data, and these.
+
+    The directions are orthonormal columns over the rows and, after them, one row for each prior.
+    """
     full, count = evidence.full_factor, evidence.parameter_count
     system = np.concatenate([full[:, :count], full[:, -1:]], axis=1)
     if not len(priors):
-        return system, 0
+        return system, 0, np.zeros((len(full), 0))
     stacked = np.concatenate([full[:, count:-1], np.diag(priors)])
     padded = np.concatenate([system, np.zeros((len(priors), system.shape[1]))])
     basis, values, _ = singular_vectors(stacked)
     basis = basis[:, values > 1e-12 * np.max(values, initial=0.0)]
     left = padded - basis @ (basis.T @ padded)
     # A direction that its prior decides takes nothing from the data.
-    return left, round(float(np.sum(np.square(basis[: len(full)]))))
+    return left, round(float(np.sum(np.square(basis[: len(full)])))), basis
 
 
-def _fit(problem: Problem) -> tuple[int, float]:
-    """Gives the rank of the unknowns' columns, and the cost that is left at their best values."""
+def _fit(problem: Problem, taken: FloatArray) -> tuple[int, float, NuisanceAnswer | None]:
+    """Gives the rank of the unknowns' columns, the cost that is left at their best values, and how nuisances answer.
+
+    Args:
+        problem: The problem.
+        taken: The directions that nuisances took, as `_eliminate` gives them.
+    """
     lengths, used = problem.lengths, problem.touched
     if not np.any(used):
-        return 0, float(problem.right @ problem.right)
-    basis, values, _ = singular_vectors(problem.matrix[:, used] / lengths[used])
-    basis = basis[:, values > 1e-8 * values[0]]
-    residual = problem.right - basis @ (basis.T @ problem.right)
-    return basis.shape[1], float(residual @ residual)
+        return 0, float(problem.right @ problem.right), None
+    basis, values, right = singular_vectors(problem.matrix[:, used] / lengths[used])
+    seen = values > 1e-8 * values[0]
+    basis = basis[:, seen]
+    explained = basis.T @ problem.right
+    residual = problem.right - basis @ explained
+    answer = None
+    if taken.shape[1]:
+        evidence, unknowns = problem.evidence, problem.unknowns
+        full, count = evidence.full_factor, evidence.parameter_count
+        shares, turn = np.linalg.eigh(taken[len(full) :].T @ taken[len(full) :])
+        rows = turn.T @ taken[: len(full)].T @ np.column_stack([full[:, :count], full[:, -1]])
+        # How far nuisances go along where unknowns go by one of what the data tell of them.
+        along = (rows[:, :-1] @ unknowns.transform[:, used] / lengths[used]) @ (right[seen].T / values[seen])
+        best = rows[:, -1] - rows[:, :-1] @ unknowns.start - along @ explained
+        known = np.linalg.inv(np.eye(len(shares)) + along @ along.T)
+        answer = NuisanceAnswer(np.clip(shares, 0.0, 1.0), rows, best, known, problem.noise)
+    return basis.shape[1], float(residual @ residual), answer
