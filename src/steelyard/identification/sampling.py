@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     Holds = Callable[[FloatArray], Any]
 
-MIXED = 1.1
-"""R̂ up to which chains count as mixed."""
+MIXED, MIXED_FOR_ERRORS = 1.1, 1.2
+"""R̂ up to which chains count as mixed: for draws, and for mean squares, of which the slowest combination of parameters
+is known to a tenth then, as chains are many."""
 
 _FEWEST_CHAINS, _MOST_CHAINS = 64, 128
 _WARM_UP, _WARM_UP_AT_EDGES = 40, 20
@@ -157,7 +158,7 @@ def draw_errors(
     """
     check_count(count)
     with one_blas_thread():
-        chains = _settle(posterior, count, generator, holds, None)
+        chains = _settle(posterior, count, generator, holds, None, enough=MIXED_FOR_ERRORS)
         white, sampler = chains.white, chains.sampler
         if sampler is None:
             away = white.offset - about
@@ -196,7 +197,13 @@ class _Chains:
 
 
 def _settle(
-    posterior: Posterior, count: int, generator: np.random.Generator, holds: Holds | None, warm_up: int | None
+    posterior: Posterior,
+    count: int,
+    generator: np.random.Generator,
+    holds: Holds | None,
+    warm_up: int | None,
+    *,
+    enough: float = MIXED,
 ) -> _Chains:
     """Gives chains that agree, and are worth as many independent draws as are asked for, or nearly."""
     white = whiten(posterior)
@@ -211,15 +218,15 @@ def _settle(
     length = max(_LEAST_LENGTH, -(-count // chains))
     sampler.run(length)
     mixing = sampler.mixing(warm_up)
-    while not (mixing.mixed and mixing.effective_count >= count) and length < _MOST_LENGTH:
-        if not mixing.mixed:
+    while not (mixing.r_hat <= enough and mixing.effective_count >= count) and length < _MOST_LENGTH:
+        if mixing.r_hat > enough:
             # What was kept was still warming up.
             warm_up += length
             sampler.forget()
         length *= 2
         sampler.run(length - len(sampler.history))
         mixing = sampler.mixing(warm_up)
-    if not mixing.mixed:
+    if mixing.r_hat > enough:
         raise SolverError(
             f"the draws cannot be trusted, because the chains do not agree: {mixing.words}; loosen constraints "
             "that leave hardly any room, or give the prior more weight",
