@@ -29,6 +29,7 @@ from steelyard.model.names import did_you_mean, in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.calibration.suspects import Suspect
     from steelyard.model import Model
     from steelyard.recording import Recording
 
@@ -74,8 +75,8 @@ def calibrate(
         touches: Planes and points that a known tip touched; only with poses, or with `touching`.
         touching: By contact or touch, stretches of time (s) in which it was on its place; those not named always were.
         noise: Standard deviations that are known, or `PlainSums`; by default found from the data.
-        mounting: How far sensors may be turned against their frames (standard deviation, rad); zero trusts them, and so do
-            plain sums.
+        mounting: How far sensors may be turned against their frames (standard deviation, rad); zero trusts them, and
+            so do plain sums.
         robust: Whether what does not fit in a pose is set aside there.
         poses: How many poses to use at most, picked by what they tell; None for all.
         interval: Seconds between the poses to pick from.
@@ -88,7 +89,7 @@ def calibrate(
     """
     chosen = _contacts(model, contacts)
     check_names([*chosen, *markers, *touches], model)
-    if not (np.isscalar(mounting) and mounting >= 0.0):
+    if not (isinstance(mounting, int | float) and mounting >= 0.0):
         raise IdentifiabilityError(f"the mounting is {mounting!r}; give a standard deviation in rad, zero or more")
     if poses is not None and poses < 2:
         raise IdentifiabilityError(f"{poses} poses are too few to tell offsets; ask for more, or for all with None")
@@ -168,7 +169,7 @@ def _candidates(
             )
     known = {imu.name: imu.frame for imu in model.setup.imus}
     frames = [frame for name, frame in known.items() if imus is None or name in imus]
-    needed = chain_to(model, [*frames, *(thing.frame for thing in (*contacts, *touches))]).joints
+    needed = chain_to(model, [*frames, *(each.frame for each in contacts), *(each.frame for each in touches)]).joints
     several = recording if isinstance(recording, (list, tuple)) else [recording]
     found = sample_poses(
         model, several, joints=needed, imus=imus, interval=interval, window=min(WINDOW, interval), touching=touching
@@ -186,9 +187,8 @@ def _joints(
 ) -> tuple[str, ...]:
     """Gives the joints whose offsets are looked for."""
     frames = {imu.name: imu.frame for imu in model.setup.imus}
-    reached = chain_to(
-        model, [*(frames[name] for name in imus), *(thing.frame for thing in (*contacts, *markers, *touches))]
-    ).joints
+    things: list[Contact | Marker | Touch] = [*contacts, *markers, *touches]
+    reached = chain_to(model, [*(frames[name] for name in imus), *(thing.frame for thing in things)]).joints
     if joints is None:
         return reached
     for name in joints:
@@ -222,7 +222,7 @@ def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source:
     correlated = None if share == 0.0 else score_covariance(problem.poses.time, solved.reduced, share, tau)
     triangle = solved.reduced.triangle() / max(fitted.unit, 1e-300)
     observability = observe(problem, solved.state, triangle, usual_sizes(problem), correlated)
-    suspects = ()
+    suspects: tuple[Suspect, ...] = ()
     if fitted.aside.any():
         variances, encoder = row_variances(problem, weights)
         suspects = name_suspects(problem, solved.reduced.linear, variances, encoder, fitted.aside)
@@ -271,8 +271,8 @@ def _notes(fitted: Fit, share: float, tau: float) -> tuple[str, ...]:
     notes = []
     if problem.contacts and not problem.imus:
         notes.append(
-            "no orientation was recorded: the floor's plane is taken from the contacts alone, and nothing tells how it lies "
-            "to the root"
+            "no orientation was recorded: the floor's plane is taken from the contacts alone, and nothing tells how it "
+            "lies to the root"
         )
     still = np.std(problem.poses.positions[:, problem.chains.columns[problem.free]], axis=0) < 0.2 * DEGREE
     if still.any():

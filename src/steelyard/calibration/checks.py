@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from steelyard.calibration.noise import DEGREE, PoseNoise
-from steelyard.exceptions import IdentifiabilityError, RecordingError
+from steelyard.exceptions import IdentifiabilityError, RecordingError, SolverError
 from steelyard.model.names import in_words
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def check_poses(problem: Problem) -> None:
     moved = np.std(problem.poses.positions[:, problem.chains.columns], axis=0)
     if np.all(moved < ALIKE):
         raise IdentifiabilityError(
-            f"the {count} poses are all alike: no joint moved more than {np.rad2deg(moved.max(initial=0.0)):.2g}°; bend "
-            "the legs, sway and turn with the feet flat"
+            f"the {count} poses are all alike: no joint moved more than {np.rad2deg(moved.max(initial=0.0)):.2g}°; "
+            "bend the legs, sway and turn with the feet flat"
         )
     for name in problem.imus:
         _check_orientation(problem, name)
@@ -103,11 +103,22 @@ def _tilt(problem: Problem, name: str, order: str) -> float:
 
 
 def check_fit(fitted: Fit) -> None:
-    """Refuses a fit that shows that nothing lay flat.
+    """Refuses a fit that shows that nothing lay flat, or that did not settle.
 
     Raises:
         IdentifiabilityError: The contacts are far from flat, or most poses had to be set aside.
+        SolverError: The search did not settle.
     """
+    _check_flatness(fitted)
+    if not fitted.solved.settled:
+        raise SolverError(
+            f"the search for offsets did not settle in {fitted.solved.iterations} steps; check that the poses are "
+            "those of this model, and that angles are in radians",
+            status="not settled",
+        )
+
+
+def _check_flatness(fitted: Fit) -> None:
     problem, weights = fitted.problem, fitted.weights
     contacts = [number for number, block in enumerate(problem.blocks) if block.kind == "contact"]
     if not contacts:
@@ -115,14 +126,14 @@ def check_fit(fitted: Fit) -> None:
     names = in_words([contact.name for contact in problem.contacts])
     if fitted.found and isinstance(weights, PoseNoise) and weights.flatness > ROUGH:
         raise IdentifiabilityError(
-            f"{names} were not flat: whatever the offsets, corners are {1e3 * weights.flatness:.2g} mm off a level plane "
-            "in the usual pose; keep them flat on the floor, or say with 'touching' when they were",
+            f"{names} were not flat: whatever the offsets, corners are {1e3 * weights.flatness:.2g} mm off a level "
+            "plane in the usual pose; keep them flat on the floor, or say with 'touching' when they were",
             names=[contact.name for contact in problem.contacts],
         )
     aside = fitted.aside[:, contacts].any(axis=1).mean()
     if aside > 0.5:
         raise IdentifiabilityError(
-            f"{names} do not fit a level plane in {100 * aside:.0f} % of the poses; keep them flat on the floor, or say "
-            "with 'touching' when they were",
+            f"{names} do not fit a level plane in {100 * aside:.0f} % of the poses; keep them flat on the floor, or "
+            "say with 'touching' when they were",
             names=[contact.name for contact in problem.contacts],
         )

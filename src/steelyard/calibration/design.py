@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from steelyard.calibration.observability import Observability, observe
 from steelyard.calibration.picking import exchange, pick_by_information
 from steelyard.calibration.poses import PoseSet
 from steelyard.calibration.problem import Problem
-from steelyard.calibration.solving import Reduced, reduce_rows
+from steelyard.calibration.solving import reduce_rows
 from steelyard.calibration.start import starting_states
 from steelyard.exceptions import IdentifiabilityError, StanceError
 from steelyard.model.names import did_you_mean
@@ -42,6 +42,8 @@ CANDIDATES = 300
 
 _SWAY, _TILT, _SHARE = 0.8, 0.35, 0.6
 _TRIES = 20
+_NEARER = (1.0, 0.6, 0.35)
+_WIDER, _AHEAD, _TURNED = 0.08, 0.05, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,8 @@ class PoseDesign:
         condition_initial: Condition number of what as many poses tell that are just drawn.
         condition: That of these.
         margins: How far (m) the centre of mass stays inside the support polygon in each, shape (n,).
+        placements: Number of the placement of the feet in each, shape (n,).
+        stands: Where the feet are in each placement: x, y (m) and heading (rad), shape (n_placements, n_feet, 3).
     """
 
     model: Model
@@ -63,6 +67,8 @@ class PoseDesign:
     condition_initial: float
     condition: float
     margins: FloatArray
+    placements: NDArray[np.int64]
+    stands: FloatArray
 
     @property
     def standard_errors(self) -> dict[str, float]:
@@ -83,7 +89,16 @@ class PoseDesign:
             slides = self.model.joint(joint).kind == "prismatic"
             shown = f"{1e3 * error:8.3f} mm" if slides else f"{np.rad2deg(error):8.3f}°"
             lines.append(f"  {joint:<28} {shown}{'' if told else '  not told'}")
-        return "\n".join([*lines, *self.observability.words()])
+        lines += [f"  {sentence}" for sentence in self.observability.words()]
+        if len(self.stands) > 1:
+            lines.append("feet (x, y, heading) in each placement, and the poses to take there:")
+            for number, stand in enumerate(self.stands):
+                feet = "; ".join(f"{1e3 * x:.0f} mm, {1e3 * y:.0f} mm, {np.rad2deg(turn):.0f}°" for x, y, turn in stand)
+                here = np.flatnonzero(self.placements == number)
+                lines.append(f"  {feet}: " + (f"{here[0]} to {here[-1]}" if len(here) else "none"))
+        elif not self.observability.observable.all():
+            lines.append("what is not told may be told with the feet placed in several ways (placements=3)")
+        return "\n".join(lines)
 
     def write(self, path: str | Path) -> Path:
         """Writes the poses as a recording (CSV, Parquet, …): one row a pose, a second apart, columns ``q.<joint>``.
@@ -96,9 +111,26 @@ class PoseDesign:
         return Path(path)
 
 
+@dataclass(frozen=True, eq=False)
+class FlatPoses:
+    """Poses with all soles flat.
+
+    Attributes:
+        configurations: With the base, shape (n, position_size).
+        margins: How far (m) the centre of mass is inside the soles, shape (n,).
+        placements: Number of the placement of the feet in each, shape (n,).
+        stands: Where the feet are in each placement: x, y (m) and heading (rad), shape (n_placements, n_feet, 3).
+    """
+
+    configurations: FloatArray
+    margins: FloatArray
+    placements: NDArray[np.int64]
+    stands: FloatArray
+
+
 def draw_flat_poses(
-    model: Model, count: int, *, seed: int = 0, moving: Sequence[str] = ()
-) -> tuple[FloatArray, FloatArray]:
+    model: Model, count: int, *, seed: int = 0, moving: Sequence[str] = (), placements: int = 1
+) -> FlatPoses:
     """Draws poses in which all soles are flat on their stands and the robot could stand.
 
     Args:
@@ -106,28 +138,62 @@ def draw_flat_poses(
         count: How many.
         seed: Of what is drawn.
         moving: Joints above the legs that are drawn too; the others stay at home.
-
-    Returns:
-        Configurations, shape (count, position_size), and how far (m) the centre of mass is inside the soles, (count,).
+        placements: In how many ways the feet are placed; the first is that of the neutral posture.
 
     Raises:
         StanceError: The model cannot stand, or hardly any drawn pose can be taken.
     """
-    standing = stand_up(model)
     generator = np.random.default_rng([seed, 9])
+    home = stand_up(model)
+    footed = [home, *(_placed(home, generator) for _ in range(placements - 1))]
     found: list[FloatArray] = []
     margins: list[float] = []
-    for _ in range(_TRIES * count):
-        posture = solve_posture(standing.footing, _wish(standing, generator, moving), standing.home)
-        if posture.stands and standing.feasibility.objection_to_posture(posture.q) is None:
-            found.append(posture.q)
-            margins.append(_margin(standing, posture.q))
-            if len(found) == count:
-                return np.array(found), np.array(margins)
+    where: list[int] = []
+    for number in range(_TRIES * count):
+        standing = footed[number % placements]
+        wish = _wish(standing, generator, moving)
+        for share in _NEARER:
+            posture = solve_posture(standing.footing, _nearer(wish, standing.wish, share), home.home)
+            if posture.stands and standing.feasibility.objection_to_posture(posture.q) is None:
+                found.append(posture.q)
+                margins.append(_margin(standing, posture.q))
+                where.append(number % placements)
+                break
+        if len(found) == count:
+            stands = np.array([[_stand(foot.stand) for foot in each.footing.feet] for each in footed])
+            return FlatPoses(np.array(found), np.array(margins), np.array(where, dtype=np.int64), stands)
     raise StanceError(
-        f"{model.name} can take {len(found)} of {_TRIES * count} poses that were drawn, and {count} are needed; ask for "
-        "fewer"
+        f"{model.name} can take {len(found)} of {_TRIES * count} poses that were drawn, and {count} are needed; ask "
+        "for fewer"
     )
+
+
+def _nearer(wish: Wish, home: Wish, share: float) -> Wish:
+    """Gives a wish that is only a share of the way from home."""
+    return Wish(
+        home.upper + share * (wish.upper - home.upper),
+        home.com + share * (wish.com - home.com),
+        home.height + share * (wish.height - home.height),
+        share * wish.tilt,
+    )
+
+
+def _placed(standing: Standing, generator: np.random.Generator) -> Standing:
+    """Gives the same robot with its feet elsewhere: farther apart, one ahead of the other, turned."""
+    footing = standing.footing
+    feet = []
+    for number, foot in enumerate(footing.feet):
+        outward = footing.lateral * (1.0 if number == 0 else -1.0)
+        shift = generator.uniform(0.0, _WIDER) * outward + generator.uniform(-_AHEAD, _AHEAD) * footing.forward
+        turn = pin.utils.rotate("z", float(generator.uniform(-_TURNED, _TURNED)))
+        stand = pin.SE3(turn @ foot.stand.rotation, foot.stand.translation + np.array([*shift, 0.0]))
+        feet.append(replace(foot, stand=stand))
+    moved = replace(footing, feet=tuple(feet))
+    return replace(standing, footing=moved, feasibility=replace(standing.feasibility, footing=moved))
+
+
+def _stand(stand: pin.SE3) -> tuple[float, float, float]:
+    return (*stand.translation[:2].tolist(), float(np.arctan2(stand.rotation[1, 0], stand.rotation[0, 0])))
 
 
 def _wish(standing: Standing, generator: np.random.Generator, moving: Sequence[str]) -> Wish:
@@ -177,12 +243,13 @@ def design_calibration(
     noise: PoseNoise | None = None,
     mounting: float = MOUNTING,
     candidates: int = CANDIDATES,
+    placements: int = 1,
 ) -> PoseDesign:
     """Designs a few poses to visit, feet flat, that tell most of the offsets.
 
-    Poses are drawn on `stance`: soles on their stands, limits, balance and self-contact heeded; joints between the legs
-    and an inertial sensor move too. Of them, those are taken that raise ``log det`` of the information most, one after the
-    other, and exchanged for others while that helps.
+    Poses are drawn on `stance`: soles flat on their stands, in several placements of the feet; limits, balance and
+    self-contact heeded; joints between the legs and an inertial sensor move too. Of them, those are taken that raise
+    ``log det`` of the information most, one after the other, and exchanged for others while that helps.
 
     Args:
         model: The model, with soles and an inertial sensor in its setup.
@@ -192,11 +259,15 @@ def design_calibration(
         noise: What is expected of the sensors.
         mounting: How far sensors may be turned against their frames, rad.
         candidates: How many poses to choose from.
+        placements: In how many ways the feet are placed. More than one tells more (legs that stay parallel hide what
+            hips and ankles share), but the robot has to be lifted or to step in between.
 
     Raises:
         StanceError: The model cannot stand.
         IdentifiabilityError: The numbers make no sense.
     """
+    if placements < 1:
+        raise IdentifiabilityError(f"feet cannot be placed in {placements} ways; give one or more")
     if not 2 <= count <= candidates:
         raise IdentifiabilityError(f"{count} of {candidates} poses cannot be chosen; ask for two or more, of more")
     known = [imu.name for imu in model.setup.imus]
@@ -208,8 +279,8 @@ def design_calibration(
             )
     frames = {imu.name: imu.frame for imu in model.setup.imus}
     moving = chain_to(model, [frames[name] for name in sensors]).joints
-    configurations, margins = draw_flat_poses(model, candidates, seed=seed, moving=moving)
-    poses = exact_poses(model, configurations, sensors)
+    drawn = draw_flat_poses(model, candidates, seed=seed, moving=moving, placements=placements)
+    poses = exact_poses(model, drawn.configurations, sensors)
     contacts = soles_as_contacts(model)
     joints = chain_to(model, [*(frames[name] for name in sensors), *(contact.frame for contact in contacts)]).joints
     problem = Problem(poses, joints, contacts, imus=sensors, mounting=mounting)
@@ -220,12 +291,22 @@ def design_calibration(
     picked = exchange(reduced, usual, pick_by_information(reduced, usual, count))
 
     def told_by(which: NDArray[np.int64]) -> Observability:
-        part = Reduced(*(getattr(reduced, name) for name in ("linear", "whitening", "range", "inverse")),
-                       reduced.residuals[which], reduced.by_shared[which])  # fmt: skip
+        part = replace(reduced, residuals=reduced.residuals[which], by_shared=reduced.by_shared[which])
         return observe(problem, state, part.triangle(), usual)
 
-    chosen, drawn = told_by(picked), told_by(np.arange(count))
-    return PoseDesign(model, configurations[picked, 7:], chosen, _condition(drawn), _condition(chosen), margins[picked])
+    # Placement by placement, so that feet are moved as seldom as can be.
+    picked = picked[np.argsort(drawn.placements[picked], kind="stable")]
+    chosen = told_by(picked)
+    return PoseDesign(
+        model,
+        drawn.configurations[picked, 7:],
+        chosen,
+        _condition(told_by(np.arange(count))),
+        _condition(chosen),
+        drawn.margins[picked],
+        drawn.placements[picked],
+        drawn.stands,
+    )
 
 
 def _condition(observability: Observability) -> float:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import chi2
 
-from steelyard.calibration.noise import DEGREE, KINDS, SET_ASIDE, PoseNoise, Weights, find_noise, row_variances
+from steelyard.calibration.noise import DEGREE, PoseNoise, Weights, find_noise, row_variances, without
+from steelyard.calibration.problem import size_of
 from steelyard.calibration.solving import Solved, settle_poses, solve
 from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import find_aside, test_blocks
-from steelyard.exceptions import SolverError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.calibration.poses import PoseSet
-    from steelyard.calibration.problem import Problem, State
+    from steelyard.calibration.problem import Linear, Problem, State
     from steelyard.model.parameters import FloatArray
 
 USUAL_ANGLE, USUAL_LENGTH = 5.0 * DEGREE, 0.01
@@ -26,9 +26,9 @@ USUAL_ANGLE, USUAL_LENGTH = 5.0 * DEGREE, 0.01
 
 _USUAL = {"mounting": 0.1, "marker": 0.5, "laboratory": 1.0, "touch": 1.0}
 _ROUNDS = 20
-_SOFT_ROUNDS = 3
+_SOFT_ROUNDS = 2
 _HUBER = 1.5
-_ALIKE = 0.01
+_ALIKE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Fit:
         """How many independent errors are left to tell of the noise."""
         values = np.linalg.norm(self.solved.reduced.range, axis=1) > 0.5
         rows = sum(
-            int((block.there & ~self.aside[:, number]).sum()) * (block.rows.stop - block.rows.start)
+            int((block.there & ~self.aside[:, number]).sum()) * size_of(block.rows)
             for number, block in enumerate(self.problem.blocks)
         )
         return rows - int(values.sum()) - self.problem.shared_count
@@ -90,11 +90,8 @@ def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True
         problem: The problem.
         weights: Noise that is known, or plain sums; by default noise is found from what the fit leaves.
         robust: Whether what does not fit is set aside, pose by pose.
-
-    Raises:
-        SolverError: The search did not settle.
     """
-    chosen = PoseNoise() if weights is None else weights
+    chosen: Weights = PoseNoise() if weights is None else weights
     sizes = usual_sizes(problem)
     variances, encoder = row_variances(problem, chosen)
     aside = np.zeros((len(problem.poses), len(problem.blocks)), dtype=bool)
@@ -104,52 +101,43 @@ def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True
     tries = [solve(problem, state, counted, encoder, sizes, plain=not judged) for state in starts]
     solved = min(tries, key=lambda each: each.cost)
     for number in range(_ROUNDS):
-        if not judged or (weights is not None and not robust):
+        if not isinstance(chosen, PoseNoise) or (weights is not None and not robust):
             break
         before, last = aside, chosen
+        linear = solved.reduced.linear
+        scale = 1.0 if weights is not None else _scale(problem, linear, variances, encoder)
+        if robust:
+            aside = find_aside(problem, linear, variances, encoder, scale)
         if weights is None:
-            chosen = find_noise(problem, solved.reduced, chosen, aside)
+            chosen = find_noise(problem, linear, chosen, aside)
             variances, encoder = row_variances(problem, chosen)
-        counted = np.array(variances)
+        counted = without(problem, variances, aside)
         if robust and number < _SOFT_ROUNDS:
-            counted /= _soft(problem, solved, variances, encoder)
-        elif robust:
-            scale = 1.0 if weights is not None else max(1.0, _scale(problem, solved, variances, encoder))
-            aside = find_aside(problem, solved.reduced.linear, variances, encoder, scale)
-            for index, block in enumerate(problem.blocks):
-                counted[np.ix_(aside[:, index], np.arange(problem.row_count)[block.rows])] *= SET_ASIDE
+            # What is not set aside yet, but not at ease either, pulls less until the fit is nearly right.
+            counted = counted / _soft(problem, linear, variances, encoder)
         solved = solve(problem, solved.state, counted, encoder, sizes)
         if number >= _SOFT_ROUNDS and np.array_equal(aside, before) and _alike(chosen, last):
             break
-    if not solved.settled:
-        raise SolverError(
-            f"the search for offsets did not settle in {solved.iterations} steps; check that the poses are those of this "
-            "model, and that angles are in radians",
-            status="not settled",
-        )
     return Fit(problem, solved, chosen, weights is None, aside, counted, encoder)
 
 
 def _alike(first: Weights, second: Weights) -> bool:
-    return all(
-        abs(getattr(first, name) - getattr(second, name)) <= _ALIKE * getattr(second, name) for name in KINDS.values()
-    )
+    return all(abs(value - getattr(second, name)) <= _ALIKE * value for name, value in vars(first).items())
 
 
-def _soft(problem: Problem, solved: Solved, variances: FloatArray, encoder: float) -> FloatArray:
+def _soft(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> FloatArray:
     """Gives weights of rows by [Huber 1964]: one within 1.5 standard deviations, less for what is farther off."""
-    tests = test_blocks(problem, solved.reduced.linear, variances, encoder)
-    scale = max(1.0, _scale(problem, solved, variances, encoder))
-    away = np.sqrt(tests.squares / (scale * np.maximum(tests.freedoms, 1)))
+    tests = test_blocks(problem, linear, variances, encoder)
+    away = np.sqrt(tests.squares / np.maximum(tests.freedoms, 1))
     weights = np.ones_like(variances)
     for number, block in enumerate(problem.blocks):
         weights[:, block.rows] = np.minimum(1.0, _HUBER / np.maximum(away[:, number], 1e-12))[:, None]
     return weights
 
 
-def _scale(problem: Problem, solved: Solved, variances: FloatArray, encoder: float) -> float:
+def _scale(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> float:
     """Gives by how much usual poses are noisier than said: the median of squares over what it should be."""
-    tests = test_blocks(problem, solved.reduced.linear, variances, encoder)
+    tests = test_blocks(problem, linear, variances, encoder)
     ratios = tests.squares / chi2.median(np.maximum(tests.freedoms, 1))
     return float(np.median(ratios[tests.freedoms > 0])) if np.any(tests.freedoms > 0) else 1.0
 
@@ -161,7 +149,6 @@ def carry_over(fitted: Fit, poses: PoseSet) -> Solved:
         fitted: A fit.
         poses: Poses that it did not see.
     """
-
     problem = replace(fitted.problem, poses=poses)
     return settle(problem, fitted.solved.state, fitted.weights)
 

@@ -1,4 +1,4 @@
-"""How high the corners of contacts are over their plane: what calibration brings down, and what a person can look at."""
+"""How high the corners of contacts are over their plane: what calibration brings down, and what one can look at."""
 
 from __future__ import annotations
 

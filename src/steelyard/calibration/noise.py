@@ -6,14 +6,15 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import nnls
 
+from steelyard.calibration.solving import reduce_rows
 from steelyard.exceptions import IdentifiabilityError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from steelyard.calibration.problem import Problem
-    from steelyard.calibration.solving import Reduced
+    from steelyard.calibration.problem import Linear, Problem
     from steelyard.model.parameters import FloatArray
 
 DEGREE = np.pi / 180.0
@@ -21,8 +22,10 @@ DEGREE = np.pi / 180.0
 KINDS = {"orientation": "orientation", "contact": "flatness", "marker": "marker", "touch": "touch"}
 """Which number of `PoseNoise` goes with each kind of rows."""
 
-_BELIEVED = 10.0
-"""How many errors of its size the usual noise counts for, where noise is found from the data."""
+_SETTLED = 0.02
+_BELIEVED = 0.5
+"""How many errors of its size the usual noise counts for, where noise is found from the data: it decides only where
+poses do not tell one kind from another."""
 
 SET_ASIDE = 1e10
 """Factor on the variance of rows that are set aside."""
@@ -33,8 +36,7 @@ class PoseNoise:
     """Standard deviations of what is read in a pose.
 
     Attributes:
-        encoder: Of a joint's reading, rad (m where it slides). Not found from the data: it acts through the same joints
-            as all else.
+        encoder: Of a joint's reading, rad (m where it slides).
         orientation: Of an inertial sensor, about each of its axes, rad.
         flatness: Of how far a corner of a contact is off its plane, m.
         marker: Of a marker's position, along each axis, m.
@@ -98,48 +100,58 @@ def row_variances(problem: Problem, weights: Weights) -> tuple[FloatArray, float
     return variances, weights.encoder**2 if isinstance(weights, PoseNoise) else 0.0
 
 
-def find_noise(problem: Problem, reduced: Reduced, noise: PoseNoise, aside: NDArray[np.bool_]) -> PoseNoise:
-    """Gives the noise that residuals tell of, kind by kind: one step of Fisher's scoring of the restricted likelihood.
+def find_noise(
+    problem: Problem, linear: Linear, noise: PoseNoise, aside: NDArray[np.bool_], rounds: int = 6
+) -> PoseNoise:
+    """Gives the noise that residuals tell of, kind by kind: Fisher's scoring of the restricted likelihood.
 
-    With ``M`` what a pose's rows say (`Reduced.precision`), squares ``|M r|²`` of one kind's rows have the expectation
-    ``Σ_j F_ij σ_j²`` with ``F_ij`` the sum of ``M²`` over rows of two kinds. The noise before counts like ten more errors
-    of its size.
+    With ``M`` what a pose's rows say (`Reduced.precision`) and ``V = Σ_j σ_j² V_j``, the squares ``rᵀ M V_i M r`` of
+    one kind have the expectation ``Σ_j tr(M V_i M V_j) σ_j²``. The usual noise counts like half an error of its size.
 
     Args:
         problem: The problem.
-        reduced: Rows at a minimum, whitened by `noise`.
-        noise: What they were whitened by.
+        linear: Rows at a minimum.
+        noise: Where to begin.
         aside: Which blocks are set aside in each pose, shape (n_poses, n_blocks).
+        rounds: Steps of scoring at most.
     """
     kinds = [kind for kind in KINDS if any(block.kind == kind for block in problem.blocks)]
+    names = [KINDS[kind] for kind in kinds] + ["encoder"] * bool(noise.encoder)
     usual = PoseNoise()
-    precision = reduced.precision
-    counted = np.zeros((len(kinds), *reduced.residuals.shape))
+    counted = np.zeros((len(kinds), *linear.residuals.shape))
     for number, block in enumerate(problem.blocks):
         counted[kinds.index(block.kind), :, block.rows] = (block.there & ~aside[:, number])[:, None]
-    weighted = np.einsum("nij,nj->ni", precision, reduced.linear.residuals)
-    squares = np.einsum("kni,ni->k", counted, weighted**2)
-    matrix = np.einsum("ani,nij,bnj->ab", counted, precision**2, counted)
-    by_encoder = np.einsum("nij,njl->nil", precision, reduced.linear.by_joint)
-    squares -= noise.encoder**2 * np.einsum("ani,nil->a", counted, by_encoder**2)
-    # Shared unknowns took some of the errors up.
-    told = float(np.einsum("nii->", precision @ _covariances(problem, noise, reduced)))
-    squares *= told / max(told - problem.shared_count, 0.25 * told)
-    for number, kind in enumerate(kinds):
-        now = getattr(noise, KINDS[kind]) ** 2
-        matrix[number, number] += _BELIEVED / now**2
-        squares[number] += _BELIEVED * getattr(usual, KINDS[kind]) ** 2 / now**2
-    found = np.linalg.lstsq(matrix, squares, rcond=None)[0]
-    changes = {}
-    for kind, variance in zip(kinds, found, strict=True):
-        before = getattr(noise, KINDS[kind])
-        changes[KINDS[kind]] = float(np.sqrt(np.clip(variance, 0.04 * before**2, 25.0 * before**2)))
-    return replace(noise, **changes)
+    for _ in range(rounds):
+        variances, encoder = row_variances(problem, noise)
+        precision = reduce_rows(linear, without(problem, variances, aside), encoder).precision
+        weighted = np.einsum("nij,nj->ni", precision, linear.residuals)
+        squares = np.einsum("kni,ni->k", counted, weighted**2)
+        matrix = np.einsum("ani,nij,bnj->ab", counted, precision**2, counted, optimize=True)
+        if noise.encoder:
+            by_encoder = precision @ linear.by_joint
+            across = np.einsum("ani,nil->a", counted, by_encoder**2)
+            inside = np.swapaxes(linear.by_joint, 1, 2) @ by_encoder
+            matrix = np.block([[matrix, across[:, None]], [across[None], np.sum(inside**2)]])
+            squares = np.append(squares, np.sum(np.einsum("nil,ni->nl", linear.by_joint, weighted) ** 2))
+        now = np.array([getattr(noise, name) for name in names]) ** 2
+        # Shared unknowns took some of the errors up.
+        told = float(now @ matrix @ now)
+        squares *= told / max(told - problem.shared_count, 0.25 * told)
+        expected = np.array([getattr(usual, name) for name in names]) ** 2
+        matrix[np.diag_indices(len(now))] += _BELIEVED / now**2
+        squares += _BELIEVED * expected / now**2
+        # In units of what it was, so that radians and metres weigh alike.
+        found = nnls(matrix * now * now[:, None], squares * now)[0]
+        sizes = np.sqrt(now * np.clip(found, 0.04, 25.0))
+        noise = replace(noise, **dict(zip(names, sizes.tolist(), strict=True)))
+        if np.all(np.abs(np.clip(found, 0.04, 25.0) - 1.0) < _SETTLED):
+            break
+    return noise
 
 
-def _covariances(problem: Problem, noise: PoseNoise, reduced: Reduced) -> FloatArray:
-    variances, encoder = row_variances(problem, noise)
-    rows = np.arange(problem.row_count)
-    covariance = encoder * (reduced.linear.by_joint @ np.swapaxes(reduced.linear.by_joint, 1, 2))
-    covariance[:, rows, rows] += variances
-    return np.asarray(covariance)
+def without(problem: Problem, variances: FloatArray, aside: NDArray[np.bool_]) -> FloatArray:
+    """Gives variances by which what is set aside counts for nothing, shape (n_poses, n_rows)."""
+    counted = np.array(variances)
+    for number, block in enumerate(problem.blocks):
+        counted[np.ix_(aside[:, number], np.arange(problem.row_count)[block.rows])] *= SET_ASIDE
+    return counted

@@ -35,8 +35,8 @@ class Observability:
         covariance: Of the offsets' errors, shape (n, n). Along what is not determined it is that of usual offsets.
         standard_errors: Its roots, shape (n,), rad or m.
         observable: Whether each standard error is at most `TOLD` of a usual offset, shape (n,).
-        undetermined: Directions that the poses do not tell, one row each, of length one in units of usual offsets, shape
-            (n_undetermined, n).
+        undetermined: Directions that the poses do not tell, one row each, of length one in units of usual offsets,
+            shape (n_undetermined, n).
         information: Singular values of the reduced Jacobian in units of usual offsets, falling, shape (n,): a
             direction with s has the standard error 1/s of a usual offset.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,8 @@ from steelyard.calibration.summary import summarise
 from steelyard.motion.encoder_offsets import units_of, write_calibrated_model, write_offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from steelyard.calibration.fitting import Fit
     from steelyard.calibration.noise import Weights
     from steelyard.calibration.observability import Observability
@@ -169,8 +170,8 @@ class Offsets:
     def write(self, path: str | Path) -> Path:
         """Writes the offsets: ``.json`` for `reconstruct_motion`, ``.csv`` as a table for the firmware.
 
-        With the model's own ending (``.urdf``), the model's file is written with joint origins turned by the offsets, so
-        that it takes the encoders' readings as they are.
+        With the model's own ending (``.urdf``), the model's file is written with joint origins turned by the offsets,
+        so that it takes the encoders' readings as they are.
 
         Raises:
             MotionError: The ending is none of these, or the file cannot be written.

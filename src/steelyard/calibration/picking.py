@@ -53,7 +53,7 @@ def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDAr
 
 
 def exchange(reduced: Reduced, usual: FloatArray, picked: NDArray[np.int64], rounds: int = 10) -> NDArray[np.int64]:
-    """Gives poses that tell at least as much: each is exchanged for the best other one, while that helps [Fedorov 1972].
+    """Gives poses that tell at least as much: each is exchanged for the best other, while that helps [Fedorov 1972].
 
     Args:
         reduced: Rows of all candidates.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from steelyard.model import Model
@@ -110,12 +111,21 @@ def _quaternions(name: str, values: FloatArray) -> FloatArray:
     """Gives quaternions of length one; one that is none is an error, not a rounding."""
     lengths = np.linalg.norm(values, axis=1)
     there = np.isfinite(lengths)
-    wrong = np.flatnonzero(there & (np.abs(lengths - 1.0) > _UNIT))
+    refuse_lengths(name, lengths[there])
+    return np.asarray(values / np.where(there, lengths, 1.0)[:, None])
+
+
+def refuse_lengths(name: str, lengths: FloatArray) -> None:
+    """Refuses quaternions of an inertial sensor whose length is not one.
+
+    Raises:
+        RecordingError: Some have another.
+    """
+    wrong = np.flatnonzero(np.abs(lengths - 1.0) > _UNIT)
     if len(wrong):
         raise RecordingError(
-            f"the quaternion of {name!r} has the length {lengths[wrong[0]]:.3g} in {len(wrong)} of {len(values)} poses "
-            f"(first in pose {wrong[0]}); orientations have length one: check that '{name}.quat.x' to '.w' are a "
-            "quaternion, not angles or a scaled copy",
+            f"the quaternion of {name!r} has the length {lengths[wrong[0]]:.3g}, and {len(wrong)} of {len(lengths)} "
+            f"readings have another than one; check that '{name}.quat.x' to '.w' are a quaternion, not angles or a "
+            "scaled copy",
             column=f"{name}.quat.x",
         )
-    return np.asarray(values / np.where(there, lengths, 1.0)[:, None])

@@ -1,8 +1,8 @@
 """The least-squares problem of calibration: its unknowns, its rows, and where it starts.
 
-Unknowns that all poses share: joint offsets, the mounting of inertial sensors, where markers sit, where the laboratory's
-frame is, and where touched planes and points are. Unknowns of one pose alone: the root's orientation, its position where
-that matters, and the height of each plane.
+Unknowns that all poses share: joint offsets, the mounting of inertial sensors, where markers sit, where the
+laboratory's frame is, and where touched planes and points are. Unknowns of one pose alone: the root's orientation, its
+position where that matters, and the height of each plane.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Problem:
     @cached_property
     def chains(self) -> Chains:
         """The chains from the root to all frames that matter."""
-        things = [*self.contacts, *self.markers, *self.touches]
+        things: list[Contact | Marker | Touch] = [*self.contacts, *self.markers, *self.touches]
         frames = [self.imu_frames[name] for name in self.imus] + [thing.frame for thing in things]
         return chain_to(self.poses.model, frames)
 
@@ -162,7 +162,7 @@ class Problem:
         for contact in self.contacts:
             add("contact", contact.name, 3, poses.touches(contact.name))
         for marker in self.markers:
-            add("marker", marker.name, 3, np.isfinite(poses.markers[marker.name]).all(axis=1))
+            add("marker", marker.name, 3, np.asarray(np.isfinite(poses.markers[marker.name]).all(axis=1)))
         for touch in self.touches:
             add("touch", touch.name, 3 if touch.kind == "point" else 1, poses.touches(touch.name))
         return tuple(blocks)
@@ -195,7 +195,7 @@ class Problem:
     @property
     def shared_count(self) -> int:
         """How many unknowns all poses share."""
-        return self.shared_columns["offsets"].stop
+        return int(self.shared_columns["offsets"].stop)
 
     @cached_property
     def free(self) -> NDArray[np.int64]:
@@ -214,7 +214,7 @@ class Problem:
         return deviations, np.isfinite(deviations)
 
     def prior_residuals(self, state: State) -> FloatArray:
-        """Gives how far the shared unknowns are from what is known of them, in standard deviations, shape (n_shared,)."""
+        """Gives how far shared unknowns are from what is known of them, in standard deviations, shape (n_shared,)."""
         deviations, known = self.prior_rows
         away = np.zeros(self.shared_count)
         for name in self.imus:
@@ -239,7 +239,7 @@ class Problem:
         count, poses, chains = len(self.poses), self.poses, self.chains
         linear = Linear(
             np.zeros((count, self.row_count)),
-            np.zeros((count, self.row_count, sum(_size(each) for each in self.pose_columns.values()))),
+            np.zeros((count, self.row_count, sum(size_of(each) for each in self.pose_columns.values()))),
             np.zeros((count, self.row_count, self.shared_count)),
             np.zeros((count, self.row_count, len(chains.joints))),
         )
@@ -290,7 +290,9 @@ class Problem:
             linear.by_pose[:, block.rows, self.pose_columns["place"]] = np.where(there, rows.by_place, 0.0)
         if rows.by_laboratory is not None:
             columns = self.shared_columns["laboratory"]
-            linear.by_shared[:, block.rows, columns] = np.where(there, rows.by_laboratory, 0.0)[:, :, : _size(columns)]
+            linear.by_shared[:, block.rows, columns] = np.where(there, rows.by_laboratory, 0.0)[
+                :, :, : size_of(columns)
+            ]
         if own is not None:
             linear.by_shared[:, block.rows, own] = np.where(there, rows.by_own, 0.0)
 
@@ -349,5 +351,6 @@ def _slices(sizes: Mapping[str, int]) -> dict[str, slice]:
     return found
 
 
-def _size(columns: slice) -> int:
+def size_of(columns: slice) -> int:
+    """Gives how many places a slice has."""
     return int(columns.stop - columns.start)

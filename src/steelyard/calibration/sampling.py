@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.calibration.poses import PoseSet
+from steelyard.calibration.poses import PoseSet, refuse_lengths
 from steelyard.exceptions import RecordingError
 from steelyard.model.names import did_you_mean
+from steelyard.recording import Recording
 from steelyard.recording.column_names import QUATERNION_AXES, joint_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
-    from steelyard.recording import Recording
 
 WINDOW = 0.05
 """Seconds over which readings are averaged: what a slowly moved joint does in that time is a straight line to 0.01°."""
-
-_UNIT = 0.02
 
 
 def sample_poses(
@@ -50,7 +50,7 @@ def sample_poses(
     Raises:
         RecordingError: A column is missing, an orientation is none, or there is no pose at all.
     """
-    several = recordings if isinstance(recordings, (list, tuple)) else [recordings]
+    several = [recordings] if isinstance(recordings, Recording) else list(recordings)
     if not several:
         raise RecordingError("there is no recording to take poses from; give one at least")
     if not (np.isfinite(interval) and interval > 0.0 and np.isfinite(window) and window >= 0.0):
@@ -115,7 +115,7 @@ def _sample(
         raise RecordingError(f"{recording.name} has no pose: {why}", column=empty[0] if empty else None)
     positions = np.tile(_rest(model), (count, 1))
     positions[:, starts] = sums / np.maximum(counts, 1.0)
-    time = begin + 0.5 * window + interval * np.arange(count)
+    time = np.asarray(begin + 0.5 * window + interval * np.arange(count), dtype=np.float64)
     poses = PoseSet(model, time, positions, orientations, {}, _on_place(touching or {}, time))
     return poses.pick(complete)
 
@@ -156,19 +156,11 @@ def _sensors(model: Model, recording: Recording, imus: Sequence[str] | None) -> 
     return [name for name in known if all(f"{name}.quat.{axis}" in recording.values for axis in QUATERNION_AXES)]
 
 
-def _add_turns(turns: FloatArray, number: FloatArray, quaternions: FloatArray, name: str) -> None:
+def _add_turns(turns: FloatArray, number: NDArray[np.int64], quaternions: FloatArray, name: str) -> None:
     """Adds quaternions to sums of their products, which do not know a quaternion from its opposite."""
     there = np.isfinite(quaternions).all(axis=1)
     quaternions = quaternions[there]
-    lengths = np.linalg.norm(quaternions, axis=1)
-    wrong = np.flatnonzero(np.abs(lengths - 1.0) > _UNIT)
-    if len(wrong):
-        raise RecordingError(
-            f"the quaternion of {name!r} has the length {lengths[wrong[0]]:.3g}, and {len(wrong)} of {len(lengths)} "
-            f"readings are like it; orientations have length one: check that '{name}.quat.x' to '.w' are a quaternion, "
-            "not angles or a scaled copy",
-            column=f"{name}.quat.x",
-        )
+    refuse_lengths(name, np.linalg.norm(quaternions, axis=1))
     np.add.at(turns, number[there], quaternions[:, :, None] * quaternions[:, None, :])
 
 

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from steelyard.model.parameters import FloatArray
 
 ITERATIONS = 60
-_HALVINGS = 12
-_SETTLED = 1e-10
+_TRIES = 15
+_SETTLED = 1e-9
+_STILL = 1e-12
+_FIRST_DAMPING = 1e-4
 _NULL = 1e-9
 _PLAIN_RATIO = 1e-5
 
@@ -138,49 +140,50 @@ def solve(
         scales: Usual size of each shared unknown, shape (n_shared,).
         plain: Whether variances are weights of no known unit; directions are then left out by their ratio to the best.
     """
-    settled = False
     reduced = reduce_rows(problem.linearise(state), variances, encoder)
-    number = 0
-    for number in range(1, ITERATIONS + 1):
-        # The covariance is that of this step's state throughout, so that costs compare.
-        whitening = reduced.whitening
-        before = _cost(problem, state, reduced)
-        shared = shared_step(problem, state, reduced, scales, plain=plain)
-        own = _pose_steps(reduced, shared)
-        expected = before - _expected(problem, state, reduced, shared)
-        share = 1.0
-        for _ in range(_HALVINGS):
-            tried = problem.move(state, share * shared, share * own)
+    told = _told_directions(with_prior(problem, state, reduced.triangle())[:, :-1] * scales, plain=plain) * scales
+    damping, settled, number = 0.0, False, 0
+    while number < ITERATIONS and not settled:
+        number += 1
+        factor = with_prior(problem, state, reduced.triangle())
+        gradient, rows = factor[:, :-1], factor[:, -1]
+        along = gradient @ told.T
+        before = _total(problem, state, reduced)
+        for _ in range(_TRIES):
+            damped = np.concatenate([along, np.sqrt(damping) * np.eye(len(told))])
+            step = -np.linalg.lstsq(damped, np.concatenate([rows, np.zeros(len(told))]), rcond=None)[0]
+            shared = step @ told
+            gain = (
+                0.5 * float(rows @ rows - np.sum((rows + along @ step) ** 2)) + before - _cost(problem, state, reduced)
+            )
+            tried = problem.move(state, shared, _pose_steps(reduced, shared))
             linear = problem.linearise(tried)
-            there = _project(linear, whitening)
-            if _total(problem, tried, there) <= _total(problem, state, reduced) * (1.0 + 1e-12):
+            # The covariance is that of this step's state throughout, so that costs compare.
+            after = _total(problem, tried, _project(linear, reduced.whitening))
+            settled = (
+                gain <= _SETTLED * (before if plain else before + 1.0) or np.max(np.abs(step), initial=0.0) < _STILL
+            )
+            if settled or after <= before:
                 break
-            share *= 0.5
+            damping = max(10.0 * damping, _FIRST_DAMPING * float(np.max(np.sum(along**2, axis=0), initial=1.0)))
         else:
-            settled = expected <= 1e-6 * max(before, 1e-12)
             break
-        state = tried
-        reduced = reduce_rows(linear, variances, encoder)
-        if (
-            share == 1.0
-            and np.max(np.abs(shared) / scales, initial=0.0) < 1e-8
-            and expected <= _SETTLED * max(before, 1e-9)
-        ):
-            settled = True
-            break
+        if after <= before:
+            state, damping = tried, 0.1 * damping if damping > 1e-12 else 0.0
+            reduced = reduce_rows(linear, variances, encoder)
     return Solved(state, reduced, _cost(problem, state, reduced), number, settled)
 
 
-def shared_step(
-    problem: Problem, state: State, reduced: Reduced, scales: FloatArray, *, plain: bool = False
-) -> FloatArray:
-    """Gives the Gauss-Newton step of the shared unknowns, shape (n_shared,)."""
-    triangle = with_prior(problem, state, reduced.triangle())
-    left, values, right = np.linalg.svd(triangle[:, :-1] * scales)
-    told = values >= (_PLAIN_RATIO * values.max(initial=0.0) if plain else 1.0)
-    told &= values > 0.0
-    step = right[told].T @ ((left.T[: len(values)][told] @ triangle[:, -1]) / values[told])
-    return np.asarray(-scales * step)
+def _told_directions(factor: FloatArray, *, plain: bool) -> FloatArray:
+    """Gives the directions of the shared unknowns that data tell at least as well as their usual size, (n, n_shared).
+
+    Args:
+        factor: Triangular factor in units of the usual sizes.
+        plain: Whether rows have no known unit; the ratio to what is told best then decides.
+    """
+    _, values, right = np.linalg.svd(factor)
+    least = _PLAIN_RATIO * values.max(initial=0.0) if plain else 1.0
+    return np.asarray(right[: len(values)][(values >= least) & (values > 0.0)])
 
 
 def with_prior(problem: Problem, state: State, triangle: FloatArray) -> FloatArray:
@@ -197,7 +200,7 @@ def with_prior(problem: Problem, state: State, triangle: FloatArray) -> FloatArr
 def _pose_steps(reduced: Reduced, shared: FloatArray) -> FloatArray:
     """Gives the steps of the poses' own unknowns that go with a step of the shared ones, shape (n_poses, n_pose)."""
     rows = reduced.linear.residuals + reduced.linear.by_shared @ shared
-    return -np.einsum("nij,njk,nk->ni", reduced.inverse, reduced.whitening, rows)
+    return np.asarray(-np.einsum("nij,njk,nk->ni", reduced.inverse, reduced.whitening, rows))
 
 
 def _cost(problem: Problem, state: State, reduced: Reduced) -> float:
@@ -209,14 +212,6 @@ def _total(problem: Problem, state: State, reduced: Reduced) -> float:
     """Gives the cost as it is, poses' unknowns as they are."""
     whitened = np.einsum("nij,nj->ni", reduced.whitening, reduced.linear.residuals)
     return 0.5 * float(np.sum(whitened**2) + np.sum(problem.prior_residuals(state) ** 2))
-
-
-def _expected(problem: Problem, state: State, reduced: Reduced, shared: FloatArray) -> float:
-    """Gives the cost that a step of the shared unknowns should lead to."""
-    rows = reduced.residuals + reduced.by_shared @ shared
-    deviations, known = problem.prior_rows
-    prior = problem.prior_residuals(state) + np.where(known, shared / np.where(known, deviations, 1.0), 0.0)
-    return 0.5 * float(np.sum(rows**2) + np.sum(prior**2))
 
 
 def settle_poses(problem: Problem, state: State, variances: FloatArray, encoder: float) -> Solved:
@@ -232,7 +227,8 @@ def settle_poses(problem: Problem, state: State, variances: FloatArray, encoder:
     settled = False
     number = 0
     reduced = reduce_rows(problem.linearise(state), variances, encoder)
-    for number in range(1, ITERATIONS + 1):
+    while number < ITERATIONS:
+        number += 1
         own = _pose_steps(reduced, still)
         state = problem.move(state, still, own)
         reduced = reduce_rows(problem.linearise(state), variances, encoder)

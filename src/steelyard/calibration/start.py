@@ -1,4 +1,4 @@
-"""Where the search starts: no offsets, the root turned as the inertial sensors say, things placed where they fit best."""
+"""Where the search starts: no offsets, the root turned as inertial sensors say, things placed where they fit best."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _HEADINGS = 8
 def starting_states(problem: Problem) -> list[State]:
     """Gives the states from which the search starts: one, or several where nothing tells the laboratory's heading.
 
-    As [yamane2011] section II-B: offsets are zero, and the root's orientation is the average of those that each inertial
-    sensor tells by itself. Without any, the first contact of each pose is laid flat.
+    As [yamane2011] section II-B: offsets are zero, and the root's orientation is the average of those that each
+    inertial sensor tells by itself. Without any, the first contact of each pose is laid flat.
     """
     chains, poses = problem.chains, problem.poses
     places = chains.place(np.asarray(poses.positions))
@@ -48,7 +48,7 @@ def starting_states(problem: Problem) -> list[State]:
         return [_with_touches(problem, state, places)]
     if not problem.floating:
         return [_with_touches(problem, _with_laboratory(problem, state, places), places)]
-    headings = Rotation.from_euler("z", np.arange(_HEADINGS) * 2.0 * np.pi / _HEADINGS).as_matrix()
+    headings = Rotation.from_euler("z", np.arange(_HEADINGS)[:, None] * 2.0 * np.pi / _HEADINGS).as_matrix()
     return [_with_touches(problem, _with_origins(problem, state, places, heading), places) for heading in headings]
 
 
@@ -103,11 +103,11 @@ def _with_heights(problem: Problem, state: State) -> State:
 
 
 def _with_laboratory(problem: Problem, state: State, places: FramePlaces) -> State:
-    """Gives a state with markers and laboratory where they fit best, in turns: the frames' places, then the markers'."""
+    """Gives a state with markers and laboratory where they fit best, in turns."""
     markers = dict(state.markers)
     turn, place = np.eye(3), np.zeros(3)
     frames = [problem.chains.frames.index(marker.frame) for marker in problem.markers]
-    there = [np.isfinite(problem.poses.markers[marker.name]).all(axis=1) for marker in problem.markers]
+    there = [np.asarray(np.isfinite(problem.poses.markers[marker.name]).all(axis=1)) for marker in problem.markers]
     for _ in range(_ROUNDS):
         inside = np.concatenate(
             [
@@ -149,7 +149,7 @@ def _with_origins(problem: Problem, state: State, places: FramePlaces, heading: 
         frame = problem.chains.frames.index(marker.frame)
         inside = places.positions[frame] + places.rotations[frame] @ state.markers[marker.name]
         seen = problem.poses.markers[marker.name]
-        there = np.isfinite(seen).all(axis=1)
+        there = np.asarray(np.isfinite(seen).all(axis=1))
         away = np.where(there[:, None], seen, 0.0) @ heading - np.einsum("nij,nj->ni", state.root, inside)
         total += np.where(there[:, None], away, 0.0)
         count += there

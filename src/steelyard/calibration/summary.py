@@ -37,10 +37,10 @@ def _header(offsets: Offsets) -> list[str]:
     told = f"{len(offsets.poses)} poses"
     if offsets.provenance.get("candidate_count", 0) > len(offsets.poses):
         told += f", picked from {offsets.provenance['candidate_count']}"
-    things = [*problem.imus, *(thing.name for thing in (*problem.contacts, *problem.markers, *problem.touches))]
+    things = [block.name for block in problem.blocks]
     lines = [("Poses", told), ("Sensors and contacts", ", ".join(things))]
     if isinstance(noise, PoseNoise):
-        parts = [f"encoders {np.rad2deg(noise.encoder):.3g}° (given)"]
+        parts = [f"encoders {np.rad2deg(noise.encoder):.2g}°"]
         parts += [f"orientation {np.rad2deg(noise.orientation):.2g}°"] if problem.imus else []
         parts += [f"flatness {1e3 * noise.flatness:.2g} mm"] if problem.contacts else []
         parts += [f"markers {1e3 * noise.marker:.2g} mm"] if problem.markers else []
@@ -74,8 +74,8 @@ def _joints(offsets: Offsets) -> list[str]:
         low, high = (scale * end for end in intervals[joint])
         said = "" if offsets.observable[joint] else "  not told"
         lines.append(
-            f"{joint:<{room}} {scale * offsets.values[joint]:>9.3f}{unit} {scale * offsets.standard_errors[joint]:>9.3f} "
-            f"{low:>9.3f} {high:>9.3f}{said}"
+            f"{joint:<{room}} {scale * offsets.values[joint]:>9.3f}{unit} "
+            f"{scale * offsets.standard_errors[joint]:>9.3f} {low:>9.3f} {high:>9.3f}{said}"
         )
     return lines
 
