@@ -197,9 +197,12 @@ def _with_draws(solution: Solution, system: ConstraintSystem, draws: int) -> Sol
         solution: The solution, with its posterior.
         system: What must hold.
         draws: How many independent draws they must be worth. Zero leaves the errors to the curvature, which counts
-            equations and no other constraint, nor what a body can be: too wide, but at once.
+            equations and no other constraint, nor what a body can be: mostly too wide, but at once.
     """
-    blind = "Standard errors do not count constraints that bind (nor the edge of what bodies can be), and are too wide"
+    blind = (
+        "Standard errors do not count constraints that bind (nor the edge of what bodies can be), and are mostly too "
+        "wide"
+    )
     if not draws or solution.posterior is None:
         return replace(solution, remarks=(*solution.remarks, f"{blind}; draws={DRAWS} takes them from draws."))
     try:
