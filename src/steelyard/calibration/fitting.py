@@ -12,7 +12,7 @@ from steelyard.calibration.noise import DEGREE, PoseNoise, Weights, find_noise, 
 from steelyard.calibration.problem import size_of
 from steelyard.calibration.solving import Solved, settle_poses, solve
 from steelyard.calibration.start import starting_states
-from steelyard.calibration.suspects import find_aside, test_blocks
+from steelyard.calibration.suspects import find_aside, hold_against_others, parts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,17 +127,17 @@ def _alike(first: Weights, second: Weights) -> bool:
 
 def _soft(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> FloatArray:
     """Gives weights of rows by [Huber 1964]: one within 1.5 standard deviations, less for what is farther off."""
-    tests = test_blocks(problem, linear, variances, encoder)
+    tests = hold_against_others(problem, linear, variances, encoder)
     away = np.sqrt(tests.squares / np.maximum(tests.freedoms, 1))
     weights = np.ones_like(variances)
-    for number, block in enumerate(problem.blocks):
-        weights[:, block.rows] = np.minimum(1.0, _HUBER / np.maximum(away[:, number], 1e-12))[:, None]
+    for number, (_, rows) in enumerate(parts_of(problem)):
+        weights[:, rows] = np.minimum(1.0, _HUBER / np.maximum(away[:, number], 1e-12))[:, None]
     return weights
 
 
 def _scale(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> float:
     """Gives by how much usual poses are noisier than said: the median of squares over what it should be."""
-    tests = test_blocks(problem, linear, variances, encoder)
+    tests = hold_against_others(problem, linear, variances, encoder)
     ratios = tests.squares / chi2.median(np.maximum(tests.freedoms, 1))
     return float(np.median(ratios[tests.freedoms > 0])) if np.any(tests.freedoms > 0) else 1.0
 
