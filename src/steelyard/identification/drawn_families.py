@@ -14,9 +14,9 @@ from steelyard.identification.whitening import whiten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.identification.chains import Holds
     from steelyard.identification.constraint_system import Rows, Separator
     from steelyard.identification.posterior import Posterior
-    from steelyard.identification.sampling import Holds
     from steelyard.model.parameters import FloatArray
 
 _FEWEST_SEARCHES, _MOST_SEARCHES, _POINTS = 2, 10, 16

@@ -26,9 +26,9 @@ from steelyard.model.toml_table import TomlTable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from steelyard.identification.chains import Mixing
     from steelyard.identification.constraint_system import Separator
     from steelyard.identification.estimate import Estimate
-    from steelyard.identification.sampling import Mixing
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
