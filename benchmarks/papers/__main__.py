@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.papers import jovic2015, jovic2016, yamane
+from benchmarks.papers import jovic2015, jovic2016, yamane, yamane_kinematic
 
-STUDIES = {"yamane": yamane.study, "jovic2015": jovic2015.study, "jovic2016": jovic2016.study}
+STUDIES = {
+    "yamane": yamane.study,
+    "yamane-kinematic": yamane_kinematic.study,
+    "jovic2015": jovic2015.study,
+    "jovic2016": jovic2016.study,
+}
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from steelyard.calibration import PoseSet, soles_as_contacts
 from steelyard.calibration.chains import chain_to
 from steelyard.calibration.design import exact_poses
 from steelyard.calibration.problem import Problem
+from steelyard.calibration.start import starting_states
 from steelyard.stance.footing import plant_feet
 from steelyard.stance.postures import stand_on_soles
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steelyard import Model
-    from steelyard.calibration import PoseNoise
+    from steelyard.calibration import Contact, PoseNoise
     from steelyard.model.parameters import FloatArray
 
 DEGREE = np.pi / 180.0
@@ -77,8 +78,6 @@ def with_heights(name: str, configurations: FloatArray, targets: FloatArray) -> 
     for _ in range(4):
         problem = Problem(PoseSet(model, np.arange(len(found)), found[:, 7:]), (), contacts)
         chains = problem.chains
-        from steelyard.calibration.start import starting_states  # noqa: PLC0415
-
         start = starting_states(problem)[0]
         state = type(start)(**{**vars(start), "root": root})
         linear = problem.linearise(state)
@@ -113,8 +112,6 @@ def tilted(
     model = robot(name)
     contacts = soles_as_contacts(model)
     problem = Problem(PoseSet(model, np.arange(len(configurations)), configurations[:, 7:]), (), contacts)
-    from steelyard.calibration.start import starting_states  # noqa: PLC0415
-
     start = starting_states(problem)[0]
     root = Rotation.from_quat(configurations[:, 3:7]).as_matrix()
     linear = problem.linearise(type(start)(**{**vars(start), "root": root}))
@@ -130,8 +127,8 @@ def tilted(
     return with_heights(name, configurations, targets)
 
 
-def _upright(contact: object) -> FloatArray:
-    normal = contact.normal  # type: ignore[attr-defined]
+def _upright(contact: Contact) -> FloatArray:
+    normal = contact.normal
     return np.asarray(normal * np.sign(normal[int(np.argmax(np.abs(normal)))]))
 
 
