@@ -296,7 +296,7 @@ def test_poses_that_share_their_errors_are_not_counted_as_independent():
         read = (Rotation.from_quat(exact.orientations["pelvis"]) * Rotation.from_rotvec(wander)).as_quat()
         poses = PoseSet(exact.model, np.arange(600) * 0.2, exact.positions, {"pelvis": read})
         found = calibrate(robot("g1"), poses, mounting=0.0, poses=None)
-        assert any("alike" in note for note in found.notes)
+        assert any("errors of orientations last" in note for note in found.notes)
         plain = observe(
             found.fit.problem, found.fit.solved.state, found.fit.solved.reduced.triangle(), np.full(12, 5.0 * DEGREE)
         )

@@ -2,6 +2,7 @@
 
 from steelyard.calibration.calibrate import calibrate
 from steelyard.calibration.contacts import Contact, Marker, Touch, soles_as_contacts
+from steelyard.calibration.design import PoseDesign, design_calibration
 from steelyard.calibration.noise import PlainSums, PoseNoise
 from steelyard.calibration.offsets import HeldOut, Offsets
 from steelyard.calibration.poses import PoseSet
@@ -14,11 +15,13 @@ __all__ = [
     "Marker",
     "Offsets",
     "PlainSums",
+    "PoseDesign",
     "PoseNoise",
     "PoseSet",
     "Suspect",
     "Touch",
     "calibrate",
+    "design_calibration",
     "sample_poses",
     "soles_as_contacts",
 ]

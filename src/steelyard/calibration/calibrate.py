@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.calibration.chains import chain_to
 from steelyard.calibration.checks import check_fit, check_poses
 from steelyard.calibration.contacts import Contact, Marker, Touch, check_names, soles_as_contacts
-from steelyard.calibration.dependence import likeness, score_covariance
+from steelyard.calibration.dependence import Likeness, find_likeness, score_covariance
 from steelyard.calibration.fitting import Fit, fit, settle, usual_sizes
 from steelyard.calibration.heights import corner_heights
 from steelyard.calibration.noise import DEGREE, PlainSums, PoseNoise, Weights, row_variances
@@ -38,6 +38,7 @@ MOUNTING = 0.05 * DEGREE
 
 MOST_POSES = 300
 _FEWEST_HELD_OUT = 5
+_LONG_ENOUGH = 20.0
 
 
 def calibrate(
@@ -216,17 +217,16 @@ def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source:
     problem, solved, weights = fitted.problem, fitted.solved, fitted.weights
     start = starting_states(problem)[0]
     plain = weights if isinstance(weights, PlainSums) else PlainSums()
-    share, tau = 0.0, 1.0
-    if isinstance(weights, PoseNoise):
-        share, tau = likeness(problem.poses.time, solved.reduced.residuals)
-    correlated = None if share == 0.0 else score_covariance(problem.poses.time, solved.reduced, share, tau)
+    usual = usual_sizes(problem)
+    alike = find_likeness(fitted, usual) if isinstance(weights, PoseNoise) else None
+    more = None if alike is None else score_covariance(fitted, alike)
     triangle = solved.reduced.triangle() / max(fitted.unit, 1e-300)
-    observability = observe(problem, solved.state, triangle, usual_sizes(problem), correlated)
+    observability = observe(problem, solved.state, triangle, usual, more)
     suspects: tuple[Suspect, ...] = ()
     if fitted.aside.any():
         variances, encoder = row_variances(problem, weights)
         suspects = name_suspects(problem, solved.reduced.linear, variances, encoder, fitted.aside)
-    notes = _notes(fitted, share, tau)
+    notes = _notes(fitted, alike)
     from steelyard import __version__  # noqa: PLC0415  (the package imports this module)
 
     return Offsets(
@@ -240,7 +240,7 @@ def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source:
         roots_before=start.root,
         suspect_poses=suspects,
         held_out=_held_out(fitted, others, plain),
-        likeness=(share, tau),
+        likeness=alike,
         notes=notes,
         provenance={
             "model": model.description.file.sha256,
@@ -266,7 +266,7 @@ def _held_out(fitted: Fit, others: PoseSet, plain: PlainSums) -> HeldOut | None:
     )
 
 
-def _notes(fitted: Fit, share: float, tau: float) -> tuple[str, ...]:
+def _notes(fitted: Fit, alike: Likeness | None) -> tuple[str, ...]:
     problem = fitted.problem
     notes = []
     if problem.contacts and not problem.imus:
@@ -278,8 +278,10 @@ def _notes(fitted: Fit, share: float, tau: float) -> tuple[str, ...]:
     if still.any():
         names = [joint for joint, each in zip(problem.joints, still, strict=True) if each]
         notes.append(f"{in_words(names)} did not move; their offsets hold for the angle at which they were")
-    if share > 0.0:
-        notes.append(
-            f"what is left of poses is alike over {tau:.2g} s ({100 * share:.0f} % of it); standard errors count that"
-        )
+    if alike is not None:
+        span = float(np.ptp(problem.poses.time))
+        note = f"errors of orientations last for {alike.time:.2g} s; standard errors count that"
+        if span < _LONG_ENOUGH * alike.time:
+            note += f", but {span:.3g} s are short for it: record longer"
+        notes.append(note)
     return tuple(notes)

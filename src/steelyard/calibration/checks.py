@@ -92,12 +92,20 @@ def _tilt(problem: Problem, name: str, order: str) -> float:
     places = problem.chains.place(np.asarray(problem.poses.positions)[block.there])
     sensor = places.rotations[problem.chains.frames.index(problem.imu_frames[name])]
     root = measured @ np.swapaxes(sensor, 1, 2)
+    soles = {sole.frame for sole in problem.poses.model.setup.soles}
     tilts: list[FloatArray] = []
     for contact in problem.contacts:
         there = problem.poses.touches(contact.name)[block.there]
-        across = places.rotations[problem.chains.frames.index(contact.frame)] @ contact.normal
-        upright = np.abs(np.einsum("ni,ni->n", root[:, 2], across))[there]
-        tilts.append(np.arccos(np.clip(upright, 0.0, 1.0)))
+        frame = problem.chains.frames.index(contact.frame)
+        across = places.rotations[frame] @ contact.normal
+        upright = np.einsum("ni,ni->n", root[:, 2], across)[there]
+        if contact.frame in soles:
+            # A robot stands above its soles; upside down they would be as level.
+            middle = places.positions[frame] + places.rotations[frame] @ contact.vertices.mean(axis=0)
+            upright *= -np.sign(np.einsum("ni,ni->n", middle, across))[there]
+        else:
+            upright = np.abs(upright)
+        tilts.append(np.arccos(np.clip(upright, -1.0, 1.0)))
     joined = np.concatenate(tilts)
     return float(np.median(joined)) if len(joined) else 0.0
 

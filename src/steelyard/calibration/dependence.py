@@ -1,88 +1,161 @@
-"""Poses that follow each other closely share errors: how alike what is left of them is, and what that costs."""
+"""Poses that follow each other closely share errors: an orientation that an inertial sensor tells wanders over seconds.
+
+With ``n_k`` the errors of the orientations in a pose, in standard deviations, ``cov(n_k) = s`` and
+``cov(n_k, n_l) = s c exp(−|t_k − t_l| / τ)``: a share c lasts for the time τ, the rest is new in each pose. Counted as
+independent, 300 poses in two minutes would make offsets look several times as sure as they are; and the fit takes up
+what lasts, so that what is left of the poses looks too quiet as well.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
 
 if TYPE_CHECKING:
-    from steelyard.calibration.solving import Reduced
+    from steelyard.calibration.fitting import Fit
     from steelyard.model.parameters import FloatArray
 
-_LONGEST = 30.0
-"""Seconds over which poses may be alike."""
+_MOST = 120
+"""Poses from which likeness is found, spread evenly."""
 
-_BINS = np.array([0.0, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 22.0, 30.0])
-_SURE = 3.0
 _BLOCK = 2000
+_SURE = 12.0
+_STARTS = (1.0, 5.0, 20.0)
+_NULL = 1e-6
+_WORTH_LOOKING = 0.15
+"""Correlation of what is left from one pose to the next below which errors are taken as independent."""
 
 
-def likeness(time: FloatArray, residuals: FloatArray) -> tuple[float, float]:
-    """Gives how alike poses are that follow each other: ``c exp(−Δt / τ)``, as the share c and the time τ (s).
+@dataclass(frozen=True)
+class Likeness:
+    """How alike errors of orientations are in poses that follow each other.
 
-    Residuals of poses at most 30 s apart are multiplied, and averaged by how far apart they are; c is zero where that
-    could be chance.
+    Attributes:
+        share: The share c that lasts.
+        time: How long it lasts, τ (s).
+        scale: How much larger their variance is than what is left of the poses says, s.
+    """
+
+    share: float
+    time: float
+    scale: float
+
+
+def _loadings(fitted: Fit) -> FloatArray:
+    """Gives how orientations' errors, in standard deviations, show in the reduced rows, (n_poses, n_rows, n_errors)."""
+    problem, reduced = fitted.problem, fitted.solved.reduced
+    numbers = [number for number, block in enumerate(problem.blocks) if block.kind == "orientation"]
+    parts = []
+    for number in numbers:
+        block = problem.blocks[number]
+        shown = reduced.whitening[:, :, block.rows] * np.sqrt(fitted.variances[:, None, block.rows])
+        parts.append(np.where((block.there & ~fitted.aside[:, number])[:, None, None], shown, 0.0))
+    joined = np.concatenate(parts, axis=2)
+    return np.asarray(joined - reduced.range @ (np.swapaxes(reduced.range, 1, 2) @ joined))
+
+
+def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
+    """Finds how alike errors of orientations are, or None where they could well be independent.
+
+    The likeliest s, c and τ, with the shared unknowns integrated out: what the other rows say of them is their prior. A
+    likelihood that is better by six than that of independent errors is no chance.
 
     Args:
-        time: Of the poses, shape (n,), s.
-        residuals: Whitened, shape (n, n_rows).
+        fitted: A fit.
+        usual: Usual size of each shared unknown, shape (n_shared,).
     """
+    problem, reduced = fitted.problem, fitted.solved.reduced
+    time = problem.poses.time
     order = np.argsort(time, kind="stable")
-    time, residuals = time[order], residuals[order]
-    sums, counts = np.zeros(len(_BINS) - 1), np.zeros(len(_BINS) - 1)
-    squares = float(np.mean(np.sum(residuals**2, axis=1)))
-    if squares <= 0.0 or len(time) < 8:
-        return 0.0, 1.0
-    for shift in range(1, len(time)):
-        gaps = time[shift:] - time[:-shift]
-        if gaps.min() > _LONGEST or counts.min() > 5000:
-            break
-        products = np.einsum("nr,nr->n", residuals[shift:], residuals[:-shift]) / squares
-        where = np.digitize(gaps, _BINS) - 1
-        inside = (where >= 0) & (where < len(sums)) & (gaps > 0.0)
-        np.add.at(sums, where[inside], products[inside])
-        np.add.at(counts, where[inside], 1.0)
-    there = counts > 0
-    if not there.any():
-        return 0.0, 1.0
-    means = sums[there] / counts[there]
-    middles = 0.5 * (_BINS[1:] + _BINS[:-1])[there]
-    # Independent products of r rows have the spread 1/√r at least; three of them above zero are no chance.
-    rows = max(1.0, float(np.linalg.matrix_rank(residuals[: 4 * residuals.shape[1]])))
-    spread = 1.0 / np.sqrt(rows * counts[there])
-    best, share, fitted = np.inf, 0.0, 1.0
-    for tau in np.geomspace(0.1, _LONGEST, 40):
-        shape = np.exp(-middles / tau)
-        weight = shape / spread**2
-        amount = float(np.clip(np.sum(weight * means) / np.sum(weight * shape), 0.0, 1.0))
-        misfit = float(np.sum(((means - amount * shape) / spread) ** 2))
-        if misfit < best:
-            best, share, fitted = misfit, amount, float(tau)
-    sure = share * np.sqrt(np.sum((np.exp(-middles / fitted) / spread) ** 2))
-    return (share, fitted) if sure > _SURE else (0.0, 1.0)
+    order = order[np.unique(np.linspace(0, len(order) - 1, min(_MOST, len(order))).astype(np.int64))]
+    if not problem.imus or len(order) < 8 or np.ptp(time) <= 0.0:
+        return None
+    loads = _loadings(fitted)[order]
+    slopes, residuals = (reduced.by_shared * usual)[order], reduced.residuals[order]
+    left, values, _ = np.linalg.svd(loads, full_matrices=False)
+    basis = left * (values > _NULL)[:, None, :]
+    felt = np.einsum("nre,nr->ne", loads, residuals)
+    if np.sum(felt[1:] * felt[:-1]) < _WORTH_LOOKING * np.sum(felt**2):
+        return None
+    seen = np.einsum("nre,nr->ne", basis, residuals).ravel()
+    columns = np.einsum("nre,nrs->nes", basis, slopes).reshape(len(seen), -1)
+    own = np.einsum("nre,nrf->nef", basis, loads)
+    # What all else says of the shared unknowns: a prior of these rows.
+    rest = slopes - basis @ np.einsum("nre,nrs->nes", basis, slopes)
+    left_over = residuals - np.einsum("nre,ne->nr", basis, np.einsum("nre,nr->ne", basis, residuals))
+    information = np.einsum("nrs,nrt->st", rest, rest) + np.eye(slopes.shape[2])
+    spread = np.linalg.inv(information)
+    mean = seen - columns @ (spread @ np.einsum("nrs,nr->s", rest, left_over))
+    known = columns @ spread @ columns.T
+    there = np.flatnonzero(np.einsum("nre->ne", basis**2).ravel() > 0.5)
+    mean, known = mean[there], known[np.ix_(there, there)]
+    alone = _blocks(np.eye(own.shape[1]) - own @ np.swapaxes(own, 1, 2))[np.ix_(there, there)]
+    shared = np.einsum("nef,mgf->nemg", own, own).reshape(len(seen), len(seen))[np.ix_(there, there)]
+    gaps = np.abs(time[order][:, None] - time[order][None, :])
+    gaps = np.asarray(np.kron(gaps, np.ones((own.shape[1],) * 2))[np.ix_(there, there)], dtype=np.float64)
+    same = np.asarray(gaps == 0.0)
+
+    def unlikely(unknowns: FloatArray) -> float:
+        """Gives minus twice the log likelihood at log s, logit c and log τ; c of zero where only s is given."""
+        scale = float(np.exp(np.clip(unknowns[0], -3.0, 5.0)))
+        share, tau = (
+            (float(expit(unknowns[1])), float(np.exp(np.clip(unknowns[2], -2.0, 4.6))))
+            if len(unknowns) > 1
+            else (0.0, 1.0)
+        )
+        kernel = np.where(same, 1.0, share * np.exp(-gaps / tau))
+        try:
+            factor = np.linalg.cholesky(alone + scale * kernel * shared + known)
+        except np.linalg.LinAlgError:
+            return np.inf
+        whitened = np.linalg.solve(factor, mean)
+        return float(whitened @ whitened + 2.0 * np.sum(np.log(np.diagonal(factor))))
+
+    if not np.isfinite(unlikely(np.zeros(1))):
+        return None
+    independent = minimize(unlikely, np.zeros(1), method="Nelder-Mead", options={"xatol": 0.05, "fatol": 0.05})
+    begin = min(
+        ([float(independent.x[0]), 2.0, float(np.log(tau))] for tau in _STARTS),
+        key=lambda each: unlikely(np.array(each)),
+    )
+    found = minimize(
+        unlikely, np.array(begin), method="Nelder-Mead", options={"xatol": 0.05, "fatol": 0.05, "maxfev": 120}
+    )
+    if independent.fun - found.fun < _SURE:
+        return None
+    return Likeness(
+        float(expit(found.x[1])),
+        float(np.exp(np.clip(found.x[2], -2.0, 4.6))),
+        float(np.exp(np.clip(found.x[0], -3.0, 5.0))),
+    )
 
 
-def score_covariance(time: FloatArray, reduced: Reduced, share: float, tau: float) -> FloatArray:
-    """Gives the covariance of the shared unknowns' scores if poses are alike by ``c exp(−Δt / τ)``, (n, n).
+def _blocks(each: FloatArray) -> FloatArray:
+    """Gives a block-diagonal matrix of small ones, shape (n, m, m)."""
+    count, size = each.shape[:2]
+    whole = np.zeros((count, size, count, size))
+    whole[np.arange(count), :, np.arange(count)] = each
+    return whole.reshape(count * size, count * size)
 
-    Args:
-        time: Of the poses, shape (n_poses,), s.
-        reduced: Their rows.
-        share: The share c.
-        tau: The time τ, s.
-    """
-    order = np.argsort(time, kind="stable")
-    time, slopes = time[order], reduced.by_shared[order]
-    count = slopes.shape[2]
-    flat = slopes.reshape(-1, count)
-    total = (1.0 - share) * flat.T @ flat
-    reach = 8.0 * tau
+
+def score_covariance(fitted: Fit, found: Likeness) -> FloatArray:
+    """Gives what likeness adds to the covariance of the shared unknowns' scores, shape (n_shared, n_shared)."""
+    problem, reduced = fitted.problem, fitted.solved.reduced
+    order = np.argsort(problem.poses.time, kind="stable")
+    time = problem.poses.time[order]
+    slopes = np.einsum("nre,nrs->nes", _loadings(fitted)[order], reduced.by_shared[order])
+    flat = slopes.reshape(-1, slopes.shape[2])
+    total = (found.scale - 1.0) * flat.T @ flat
+    reach = 8.0 * found.time
     for start in range(0, len(time), _BLOCK):
         stop = min(len(time), start + _BLOCK)
         first, last = np.searchsorted(time, [time[start] - reach, time[stop - 1] + reach])
-        kernel = np.exp(-np.abs(time[start:stop, None] - time[None, first:last]) / tau)
-        total += share * np.einsum(
-            "pri,prj->ij", slopes[start:stop], np.einsum("pq,qrj->prj", kernel, slopes[first:last])
-        )
-    return np.asarray(total)
+        kernel = np.exp(-np.abs(time[start:stop, None] - time[None, first:last]) / found.time)
+        kernel[np.arange(stop - start), np.arange(start, stop) - first] = 0.0
+        lasting = np.einsum("pq,qes->pes", kernel, slopes[first:last], optimize=True)
+        total += found.scale * found.share * np.einsum("pes,pet->st", slopes[start:stop], lasting, optimize=True)
+    return np.asarray(0.5 * (total + total.T))

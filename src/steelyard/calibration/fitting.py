@@ -96,25 +96,28 @@ def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True
     variances, encoder = row_variances(problem, chosen)
     aside = np.zeros((len(problem.poses), len(problem.blocks)), dtype=bool)
     counted = variances
-    judged = isinstance(chosen, PoseNoise)
+    plain = not isinstance(chosen, PoseNoise)
     starts = starting_states(problem)
-    tries = [solve(problem, state, counted, encoder, sizes, plain=not judged) for state in starts]
+    tries = [solve(problem, state, counted, encoder, sizes, plain=plain) for state in starts]
     solved = min(tries, key=lambda each: each.cost)
     for number in range(_ROUNDS):
         if not isinstance(chosen, PoseNoise) or (weights is not None and not robust):
             break
         before, last = aside, chosen
         linear = solved.reduced.linear
-        scale = 1.0 if weights is not None else _scale(problem, linear, variances, encoder)
         if robust:
-            aside = find_aside(problem, linear, variances, encoder, scale)
+            judged = row_variances(problem, chosen if weights is not None else _at_least_usual(chosen))
+            # Until noise is found, by how much usual poses are noisier than usual noise.
+            new = weights is None and number < _SOFT_ROUNDS
+            scale = max(1.0, _scale(problem, linear, *judged)) if new else 1.0
+            aside = find_aside(problem, linear, *judged, scale)
         if weights is None:
             chosen = find_noise(problem, linear, chosen, aside)
             variances, encoder = row_variances(problem, chosen)
         counted = without(problem, variances, aside)
         if robust and number < _SOFT_ROUNDS:
             # What is not set aside yet, but not at ease either, pulls less until the fit is nearly right.
-            counted = counted / _soft(problem, linear, variances, encoder)
+            counted = counted / _soft(problem, linear, *judged)
         solved = solve(problem, solved.state, counted, encoder, sizes)
         if number >= _SOFT_ROUNDS and np.array_equal(aside, before) and _alike(chosen, last):
             break
@@ -123,6 +126,15 @@ def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True
 
 def _alike(first: Weights, second: Weights) -> bool:
     return all(abs(value - getattr(second, name)) <= _ALIKE * value for name, value in vars(first).items())
+
+
+def _at_least_usual(noise: PoseNoise) -> PoseNoise:
+    """Gives the noise by which misfits are judged: what is off by no more than usual does no harm.
+
+    Errors that last for seconds would otherwise be taken for misfits where they are large, and the rest for quiet.
+    """
+    usual = vars(PoseNoise())
+    return PoseNoise(**{name: max(value, usual[name]) for name, value in vars(noise).items()})
 
 
 def _soft(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> FloatArray:

@@ -59,6 +59,10 @@ class PoseNoise:
                 )
 
 
+LEAST = PoseNoise(encoder=0.002 * DEGREE, orientation=0.05 * DEGREE, flatness=0.2e-3, marker=0.05e-3, touch=0.05e-3)
+"""The least noise that is found: no floor is flatter, and what is off by less does no harm."""
+
+
 @dataclass(frozen=True)
 class PlainSums:
     """The weights of [yamane2011]: orientation errors as those of points at a distance, heights by their variance.
@@ -142,9 +146,10 @@ def find_noise(
         squares += _BELIEVED * expected / now**2
         # In units of what it was, so that radians and metres weigh alike.
         found = nnls(matrix * now * now[:, None], squares * now)[0]
-        sizes = np.sqrt(now * np.clip(found, 0.04, 25.0))
+        least = np.array([getattr(LEAST, name) for name in names])
+        sizes = np.maximum(np.sqrt(now * np.clip(found, 0.04, 25.0)), least)
         noise = replace(noise, **dict(zip(names, sizes.tolist(), strict=True)))
-        if np.all(np.abs(np.clip(found, 0.04, 25.0) - 1.0) < _SETTLED):
+        if np.all(np.abs(sizes**2 / now - 1.0) < _SETTLED):
             break
     return noise
 

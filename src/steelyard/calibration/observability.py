@@ -65,8 +65,8 @@ def observe(
         state: Where it was linearised.
         triangle: Factor of ``[by_shared | residuals]``; see `Reduced.triangle`.
         usual: Usual size of each shared unknown, shape (n_shared,).
-        correlated: Covariance of the shared unknowns' scores where poses are not independent, shape (n_shared,
-            n_shared); by default that of independent ones.
+        correlated: What is added to the covariance of the shared unknowns' scores because poses are not independent,
+            shape (n_shared, n_shared).
     """
     columns = problem.shared_columns["offsets"]
     factor = with_prior(problem, state, triangle)[:, :-1] * usual
@@ -84,7 +84,9 @@ def observe(
         inside = np.linalg.pinv(others.T @ others, rcond=_NULL, hermitian=True)
         rest = np.concatenate([-(inside @ (others.T @ factor[:, columns])), np.eye(len(sizes))])
         score = rest.T @ (correlated * np.outer(usual, usual)) @ rest
-        covariance = inverse @ score @ inverse
+        covariance = inverse + inverse @ score @ inverse
+        # Errors that undo each other make no offset surer than independent ones would.
+        covariance = _at_least(covariance, inverse)
     covariance = covariance + right[~told].T @ right[~told]
     covariance = covariance * np.outer(sizes, sizes)
     errors = np.sqrt(np.diagonal(covariance))
@@ -118,3 +120,9 @@ def _sentence(joints: Sequence[str], direction: FloatArray) -> str:
         return f"nothing tells what is added to {in_words(up)} and taken from {in_words(down)} alike"
     parts = " ".join(f"{direction[number]:+.2g} {joints[number]}" for number in shown)
     return f"nothing tells the offsets along {parts}"
+
+
+def _at_least(covariance: FloatArray, least: FloatArray) -> FloatArray:
+    """Gives a covariance whose variances are at least those of another."""
+    ratio = np.sqrt(np.maximum(1.0, np.diagonal(least) / np.maximum(np.diagonal(covariance), 1e-300)))
+    return np.asarray(covariance * np.outer(ratio, ratio))

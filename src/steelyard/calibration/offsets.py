@@ -17,6 +17,7 @@ from steelyard.motion.encoder_offsets import units_of, write_calibrated_model, w
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.calibration.dependence import Likeness
     from steelyard.calibration.fitting import Fit
     from steelyard.calibration.noise import Weights
     from steelyard.calibration.observability import Observability
@@ -62,7 +63,7 @@ class Offsets:
         roots_before: Rotation of the root in the world without offsets, shape (n_poses, 3, 3).
         suspect_poses: What did not fit, pose by pose.
         held_out: How poses that were not used come out, or None where there are none.
-        likeness: How alike poses that follow each other are left: ``c exp(−Δt / τ)``, as c and τ (s).
+        likeness: How alike errors of orientations are in poses that follow each other; None where they are independent.
         notes: What to know, a sentence each.
         provenance: Hashes of model and recordings, version, options.
     """
@@ -77,7 +78,7 @@ class Offsets:
     roots_before: FloatArray
     suspect_poses: tuple[Suspect, ...]
     held_out: HeldOut | None
-    likeness: tuple[float, float]
+    likeness: Likeness | None
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 

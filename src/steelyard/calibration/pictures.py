@@ -64,7 +64,7 @@ def draw_poses(offsets: Offsets, path: Path) -> None:
     order = np.argsort(-moved)
     # Spread over what changed, not four of a kind.
     chosen = np.sort(order[np.linspace(0, max(len(order) // 2 - 1, 0), min(_SHOWN, len(order))).astype(np.int64)])
-    figure = figure_class(figsize=(2.9 * 2 * len(chosen), 6.6), layout="constrained")
+    figure = figure_class(figsize=(1.7 * 2 * len(chosen), 6.4), layout="constrained")
     axes = np.atleast_2d(figure.subplots(2, 2 * len(chosen)))
     none = np.zeros_like(state.offsets)
     stages = (("before", BEFORE, none, offsets.roots_before), ("after", AFTER, state.offsets, state.root))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steelyard.calibration.problem import Linear, Problem
     from steelyard.model.parameters import FloatArray
 
-FALSE_ALARMS = 0.015
+FALSE_ALARMS = 0.02
 """Share of sound poses in which something is suspected. What is set aside in vain costs little; what is kept in vain
 costs more."""
 

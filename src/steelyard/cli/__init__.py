@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from steelyard import __version__
+from steelyard.cli.calibrate import calibrate
 from steelyard.cli.check import check
 from steelyard.cli.identify import identify
 from steelyard.cli.inspect import inspect
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command()(calibrate)
 app.command()(check)
 app.command()(identify)
 app.command()(inspect)

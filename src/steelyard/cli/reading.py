@@ -17,7 +17,7 @@ from steelyard.model import Model
 from steelyard.motion import Motion, read_offsets, stream_motion
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.reconstruct import Base
-from steelyard.recording import read_recording
+from steelyard.recording import Recording, read_recording
 
 
 def show_progress(*, quiet: bool = False) -> Progress:
@@ -59,12 +59,25 @@ class Reader:
                 error.args = (f"{self._path.name}: {error}",)
             raise
 
-    def _pieces(self, path: Path) -> Iterator[Motion]:
-        task = self._progress.add_task(f"Reading {_on_one_line(path.name)}", total=None)
+    def recordings(self, paths: Sequence[Path]) -> list[Recording]:
+        """Gives recordings as they are, opened one after the other."""
+        opened = []
+        for path in paths:
+            self._path = path
+            opened.append(self._open(path))
+            self._told.append((f"{_on_one_line(opened[-1].name)}: {opened[-1].duration:.2f} s", "bold"))
+            self._told += [(f"  {_on_one_line(note)}", "yellow") for note in opened[-1].notes]
+        return opened
+
+    def _open(self, path: Path) -> Recording:
         with warnings.catch_warnings():
             # They are told with the recording.
             warnings.simplefilter("ignore", RecordingWarning)
-            recording = read_recording(path, self._model)
+            return read_recording(path, self._model)
+
+    def _pieces(self, path: Path) -> Iterator[Motion]:
+        task = self._progress.add_task(f"Reading {_on_one_line(path.name)}", total=None)
+        recording = self._open(path)
         self._progress.update(task, total=recording.duration)
         start, samples, seconds, chosen = recording.time[0], 0, 0.0, dict[str, None]()
         for piece in stream_motion(self._model, recording, base=self._base, offsets=self._offsets):
