@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard import write_offsets
 from tests.humanoids import path_of
 from tests.laboratory.trials import robot, short_trial
 
@@ -32,6 +33,11 @@ def test_commands_run(command: str, tmp_path) -> None:
     (tmp_path / "my_robot.urdf").write_text(path_of("simple_humanoid").read_text())
     if "dance.csv" in command:
         short_trial("g1", "dance", noise="default").recording.write(tmp_path / "dance.csv")
+    if "limp.csv" in command:
+        short_trial("g1", "limp", noise="default").recording.write(tmp_path / "limp.csv")
+    if "offsets.json" in command:
+        (tmp_path / "calibrated").mkdir()
+        write_offsets(tmp_path / "calibrated" / "offsets.json", {"left_knee_joint": 0.01})
     arguments = [sys.executable, "-m", *shlex.split(command)]
     result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == (1 if "romeo" in command else 0), result.stderr
