@@ -12,10 +12,10 @@ from steelyard.calibration.checks import check_fit, check_poses
 from steelyard.calibration.contacts import Contact, Marker, Touch, check_names, soles_as_contacts
 from steelyard.calibration.dependence import Likeness, find_likeness, score_covariance
 from steelyard.calibration.fitting import Fit, fit, settle, usual_sizes
-from steelyard.calibration.heights import corner_heights
+from steelyard.calibration.heights import corner_heights, rms
 from steelyard.calibration.noise import DEGREE, PlainSums, PoseNoise, Weights, row_variances
 from steelyard.calibration.observability import observe
-from steelyard.calibration.offsets import HeldOut, Offsets, rms
+from steelyard.calibration.offsets import HeldOut, Offsets
 from steelyard.calibration.picking import pick_by_information
 from steelyard.calibration.poses import PoseSet
 from steelyard.calibration.problem import Problem
@@ -29,16 +29,22 @@ from steelyard.model.names import did_you_mean, in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from steelyard.calibration.suspects import Suspect
     from steelyard.model import Model
+    from steelyard.model.parameters import FloatArray
     from steelyard.recording import Recording
 
 MOUNTING = 0.05 * DEGREE
 """How far inertial sensors are usually turned against their frames (standard deviation, rad)."""
 
 MOST_POSES = 300
+_FEWEST_USED = 20
 _FEWEST_HELD_OUT = 5
 _LONG_ENOUGH = 20.0
+_SUSPICIOUS = 20.0 * DEGREE
+_APART = 3600.0
 
 
 def calibrate(
@@ -88,6 +94,10 @@ def calibrate(
         IdentifiabilityError: The poses tell nothing: too few, all alike, or nothing flat.
         SolverError: The search did not settle.
     """
+    if noise is not None and not isinstance(noise, PoseNoise | PlainSums):
+        raise IdentifiabilityError(f"the noise is {noise!r}; give a PoseNoise, PlainSums, or nothing")
+    if poses is not None and not isinstance(poses, int | np.integer):
+        raise IdentifiabilityError(f"{poses!r} is no number of poses; give a whole number, or None for all")
     chosen = _contacts(model, contacts)
     check_names([*chosen, *markers, *touches], model)
     if not (isinstance(mounting, int | float) and mounting >= 0.0):
@@ -95,30 +105,8 @@ def calibrate(
     if poses is not None and poses < 2:
         raise IdentifiabilityError(f"{poses} poses are too few to tell offsets; ask for more, or for all with None")
     candidates, source = _candidates(model, recording, chosen, imus, markers, touches, touching, interval)
-    sensors = tuple(name for name in (candidates.orientations if imus is None else imus))
-    if model.base != "floating":
-        sensors = ()
-    for name in sensors:
-        if name not in candidates.orientations:
-            raise IdentifiabilityError(
-                f"the poses have no orientation of {name!r}{did_you_mean(name, candidates.orientations)}", names=[name]
-            )
-    for marker in markers:
-        if marker.name not in candidates.markers:
-            raise IdentifiabilityError(
-                f"the poses have no marker {marker.name!r}{did_you_mean(marker.name, candidates.markers)}",
-                names=[marker.name],
-            )
-    if model.base != "floating" and chosen:
-        raise IdentifiabilityError(
-            f"{model.name} is fixed to the world, and nothing tells what is level there; give contacts=(), and markers "
-            "or touches"
-        )
-    if not (chosen or markers or touches):
-        raise IdentifiabilityError(
-            f"{model.name} has no soles, and no contact, marker or touch is given: nothing constrains the poses; add a "
-            "[[sole]] for each foot to the setup"
-        )
+    sensors = _sensors(model, candidates, imus)
+    _check_things(model, candidates, chosen, markers, touches)
     problem = Problem(
         candidates,
         _joints(model, joints, chosen, sensors, markers, touches),
@@ -130,12 +118,63 @@ def calibrate(
         0.0 if isinstance(noise, PlainSums) else float(mounting),
     )
     check_poses(problem)
+    if poses is not None and not isinstance(recording, PoseSet):
+        # A third is held out, to see how poses come out that were not used.
+        poses = min(poses, max(_FEWEST_USED, 2 * len(candidates) // 3))
     picked = _pick(problem, noise, poses)
     used = replace(problem, poses=candidates.pick(picked))
     fitted = fit(used, noise, robust=robust)
     check_fit(fitted)
     others = np.setdiff1d(np.arange(len(candidates)), picked)
-    return _result(model, fitted, candidates.pick(others), len(candidates), source)
+    return _result(model, fitted, picked, candidates.pick(others), source)
+
+
+def _sensors(model: Model, poses: PoseSet, imus: Sequence[str] | None) -> tuple[str, ...]:
+    """Gives the inertial sensors that count: of a robot that moves, those that have readings."""
+    if model.base != "floating":
+        return ()
+    for name in imus or ():
+        if name not in poses.orientations:
+            raise IdentifiabilityError(
+                f"the poses have no orientation of {name!r}{did_you_mean(name, poses.orientations)}", names=[name]
+            )
+    there = [name for name, each in poses.orientations.items() if np.isfinite(each[:, 0]).any()]
+    return tuple(name for name in there if imus is None or name in imus)
+
+
+def _check_things(
+    model: Model, poses: PoseSet, contacts: Sequence[Contact], markers: Sequence[Marker], touches: Sequence[Touch]
+) -> None:
+    """Refuses what can constrain nothing: no contact at all, or one that never was on its place."""
+    if not (contacts or markers or touches):
+        remedy = "give markers or touches" if model.base == "fixed" else "add a [[sole]] for each foot to the setup"
+        raise IdentifiabilityError(
+            f"nothing constrains the poses of {model.name}: no contact, marker or touch; {remedy}"
+        )
+    if model.base != "floating" and contacts:
+        raise IdentifiabilityError(
+            f"{model.name} is fixed to the world, and nothing tells what is level there; give contacts=(), and markers "
+            "or touches"
+        )
+    named = [*(contact.name for contact in contacts), *(touch.name for touch in touches)]
+    for name in poses.touching:
+        if name not in named:
+            raise IdentifiabilityError(
+                f"the poses say when {name!r} was on its place, but no contact or touch is called so"
+                f"{did_you_mean(name, named)}",
+                names=[name],
+            )
+    for name in named:
+        if not poses.touches(name).any():
+            raise IdentifiabilityError(f"{name!r} was never on its place in these poses; leave it out", names=[name])
+    for marker in markers:
+        if marker.name not in poses.markers:
+            raise IdentifiabilityError(
+                f"the poses have no marker {marker.name!r}{did_you_mean(marker.name, poses.markers)}",
+                names=[marker.name],
+            )
+        if not np.isfinite(poses.markers[marker.name]).all(axis=1).any():
+            raise IdentifiabilityError(f"the marker {marker.name!r} was never seen; leave it out", names=[marker.name])
 
 
 def _contacts(model: Model, contacts: Sequence[Contact] | None) -> tuple[Contact, ...]:
@@ -156,6 +195,12 @@ def _candidates(
 ) -> tuple[PoseSet, dict[str, Any]]:
     """Gives the poses to pick from, and where they came from."""
     if isinstance(recording, PoseSet):
+        if touching:
+            raise IdentifiabilityError("a PoseSet says itself what touched; give it 'touching' there")
+        if recording.model.tree.sha256 != model.tree.sha256 or recording.model.base != model.base:
+            raise IdentifiabilityError(
+                f"the poses are those of {recording.model.name}, another model than {model.name}"
+            )
         return recording, {}
     if markers:
         raise IdentifiabilityError(
@@ -192,6 +237,8 @@ def _joints(
     reached = chain_to(model, [*(frames[name] for name in imus), *(thing.frame for thing in things)]).joints
     if joints is None:
         return reached
+    if not len(joints):
+        raise IdentifiabilityError("no joint is named to look for; name some, or leave it to the poses")
     for name in joints:
         if name not in model.joints:
             raise ModelError(f"{model.name} has no joint {name!r}{did_you_mean(name, model.joints)}", names=[name])
@@ -213,7 +260,9 @@ def _pick(problem: Problem, noise: Weights | None, count: int | None) -> Any:
     return pick_by_information(reduced, usual_sizes(problem), count)
 
 
-def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source: Mapping[str, Any]) -> Offsets:
+def _result(
+    model: Model, fitted: Fit, picked: NDArray[np.int64], others: PoseSet, source: Mapping[str, Any]
+) -> Offsets:
     problem, solved, weights = fitted.problem, fitted.solved, fitted.weights
     start = starting_states(problem)[0]
     plain = weights if isinstance(weights, PlainSums) else PlainSums()
@@ -222,10 +271,15 @@ def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source:
     more = None if alike is None else score_covariance(fitted, alike)
     triangle = solved.reduced.triangle() / max(fitted.unit, 1e-300)
     observability = observe(problem, solved.state, triangle, usual, more)
+    if observability.information.max(initial=0.0) < 1.0:
+        raise IdentifiabilityError(
+            "these poses tell nothing of any offset; record more that differ, with the feet flat", names=problem.joints
+        )
     suspects: tuple[Suspect, ...] = ()
     if fitted.aside.any():
         variances, encoder = row_variances(problem, weights)
-        suspects = name_suspects(problem, solved.reduced.linear, variances, encoder, fitted.aside)
+        found = name_suspects(problem, solved.reduced.linear, variances, encoder, fitted.aside)
+        suspects = tuple(replace(suspect, pose=int(picked[suspect.pose])) for suspect in found)
     notes = _notes(fitted, alike)
     from steelyard import __version__  # noqa: PLC0415  (the package imports this module)
 
@@ -238,6 +292,7 @@ def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source:
         heights_before=corner_heights(problem, start),
         heights_after=corner_heights(problem, solved.state),
         roots_before=start.root,
+        picked=picked,
         suspect_poses=suspects,
         held_out=_held_out(fitted, others, plain),
         likeness=alike,
@@ -245,7 +300,7 @@ def _result(model: Model, fitted: Fit, others: PoseSet, candidates: int, source:
         provenance={
             "model": model.description.file.sha256,
             **source,
-            "candidate_count": candidates,
+            "candidate_count": len(picked) + len(others),
             "version": __version__,
         },
     )
@@ -266,6 +321,10 @@ def _held_out(fitted: Fit, others: PoseSet, plain: PlainSums) -> HeldOut | None:
     )
 
 
+def _found(fitted: Fit) -> FloatArray:
+    return np.asarray(fitted.solved.state.offsets[fitted.problem.free])
+
+
 def _notes(fitted: Fit, alike: Likeness | None) -> tuple[str, ...]:
     problem = fitted.problem
     notes = []
@@ -278,8 +337,14 @@ def _notes(fitted: Fit, alike: Likeness | None) -> tuple[str, ...]:
     if still.any():
         names = [joint for joint, each in zip(problem.joints, still, strict=True) if each]
         notes.append(f"{in_words(names)} did not move; their offsets hold for the angle at which they were")
+    large = [joint for joint, each in zip(problem.joints, _found(fitted), strict=True) if abs(each) > _SUSPICIOUS]
+    if large:
+        notes.append(
+            f"{in_words(large)} would be off by more than 20°; check zero positions and signs before you use that"
+        )
     if alike is not None:
-        span = float(np.ptp(problem.poses.time))
+        steps = np.diff(np.sort(problem.poses.clock))
+        span = float(np.sum(steps[steps < _APART]))
         note = f"errors of orientations last for {alike.time:.2g} s; standard errors count that"
         if span < _LONG_ENOUGH * alike.time:
             note += f", but {span:.3g} s are short for it: record longer"

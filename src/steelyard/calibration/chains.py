@@ -146,13 +146,6 @@ class Chains:
             slopes[:, :, number] = axis if self.sliding[number] else cross(axis, points - places.origins[number])
         return slopes
 
-    def vector_slopes(self, places: FramePlaces, frame: int, vectors: FloatArray) -> FloatArray:
-        """Gives how directions fixed to a frame turn with each joint, in the root's axes, (n_poses, 3, n_joints)."""
-        slopes = np.zeros((len(vectors), 3, len(self.joints)))
-        for number in np.flatnonzero(self.carries[frame] & ~self.sliding):
-            slopes[:, :, number] = cross(places.axes[number], vectors)
-        return slopes
-
     def turn_slopes(self, places: FramePlaces, frame: int) -> FloatArray:
         """Gives the rotation of a frame by each joint, in the root's axes, rad a rad, shape (n_poses, 3, n_joints)."""
         moving = self.carries[frame] & ~self.sliding

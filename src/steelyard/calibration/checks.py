@@ -22,6 +22,9 @@ STEEP = 20.0 * DEGREE
 ALIKE = 0.2 * DEGREE
 """Spread (rad) of a joint over all poses below which it did not move."""
 
+ASTRAY = 2.0 * DEGREE
+"""Noise of orientations (rad) beyond which they are not what they should be."""
+
 ROUGH = 5e-3
 """Flatness (m) beyond which nothing lay flat."""
 
@@ -61,12 +64,7 @@ def _check_orientation(problem: Problem, name: str) -> None:
     contacts = in_words([contact.name for contact in problem.contacts])
     said = f"by the orientation of {name!r}, {contacts} would be tilted by {np.rad2deg(usual):.0f}° in the usual pose"
     if tilts[best] < STEEP / 2.0 and tilts[best] < usual / 3.0:
-        meant = _ORDERS[best]
-        raise RecordingError(
-            f"{said}; {meant} it would be {np.rad2deg(tilts[best]):.2g}°: check the columns '{name}.quat.x' to '.w' "
-            "(Steelyard's order is x y z w, from the sensor's axes to the world's)",
-            column=f"{name}.quat.x",
-        )
+        _refuse_order(name, said, best, tilts[best])
     raise RecordingError(
         f"{said}; lay them flat, check the frame of the sensor in the setup, and that its world's z axis points up",
         column=f"{name}.quat.x",
@@ -118,12 +116,48 @@ def check_fit(fitted: Fit) -> None:
         SolverError: The search did not settle.
     """
     _check_flatness(fitted)
+    _check_orientations(fitted)
     if not fitted.solved.settled:
         raise SolverError(
             f"the search for offsets did not settle in {fitted.solved.iterations} steps; check that the poses are "
             "those of this model, and that angles are in radians",
             status="not settled",
         )
+
+
+def _check_orientations(fitted: Fit) -> None:
+    """Refuses orientations that no offsets bring together with flat soles, and says in which order they would be."""
+    problem, weights = fitted.problem, fitted.weights
+    numbers = [number for number, block in enumerate(problem.blocks) if block.kind == "orientation"]
+    if not numbers or not problem.contacts or not isinstance(weights, PoseNoise):
+        return
+    aside = float(fitted.aside[:, numbers].all(axis=1).mean())
+    if not ((fitted.found and weights.orientation > ASTRAY) or aside > 0.5):
+        return
+    _check_orders(problem)
+    raise RecordingError(
+        f"orientations of {in_words(problem.imus)} do not go with flat soles, whatever the offsets: they are "
+        f"{np.rad2deg(weights.orientation):.2g}° off in the usual pose; check the sensors' frames in the setup, that "
+        "the world's z axis points up, and clocks",
+        column=f"{problem.imus[0]}.quat.x",
+    )
+
+
+def _check_orders(problem: Problem) -> None:
+    """Refuses orientations that would go clearly better with flat soles if they were read in another order."""
+    for name in problem.imus:
+        tilts = {order: _tilt(problem, name, order) for order in _ORDERS}
+        best = min(tilts, key=lambda order: tilts[order])
+        if _ORDERS[best] and tilts[best] < 0.7 * tilts["x y z w"]:
+            _refuse_order(name, f"the orientation of {name!r} does not go with flat soles", best, tilts[best])
+
+
+def _refuse_order(name: str, said: str, order: str, tilt: float) -> None:
+    raise RecordingError(
+        f"{said}; {_ORDERS[order]} they would be tilted by {np.rad2deg(tilt):.2g}°: check the columns '{name}.quat.x' "
+        "to '.w' (Steelyard's order is x y z w, from the sensor's axes to the world's)",
+        column=f"{name}.quat.x",
+    )
 
 
 def _check_flatness(fitted: Fit) -> None:
@@ -133,6 +167,7 @@ def _check_flatness(fitted: Fit) -> None:
         return
     names = in_words([contact.name for contact in problem.contacts])
     if fitted.found and isinstance(weights, PoseNoise) and weights.flatness > ROUGH:
+        _check_orders(problem)
         raise IdentifiabilityError(
             f"{names} were not flat: whatever the offsets, corners are {1e3 * weights.flatness:.2g} mm off a level "
             "plane in the usual pose; keep them flat on the floor, or say with 'touching' when they were",
@@ -140,6 +175,7 @@ def _check_flatness(fitted: Fit) -> None:
         )
     aside = fitted.aside[:, contacts].any(axis=1).mean()
     if aside > 0.5:
+        _check_orders(problem)
         raise IdentifiabilityError(
             f"{names} do not fit a level plane in {100 * aside:.0f} % of the poses; keep them flat on the floor, or "
             "say with 'touching' when they were",

@@ -10,6 +10,7 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.names import did_you_mean
+from steelyard.stance.footing import FLATNESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +46,13 @@ class Contact:
                 f"the contact {self.name!r} needs at least three corners that are not on one line", names=[self.name]
             )
         object.__setattr__(self, "vertices", vertices)
+        bump = float(np.max(np.abs((vertices - vertices.mean(axis=0)) @ self.normal)))
+        if bump > FLATNESS:
+            raise ModelError(
+                f"the contact {self.name!r} is not flat: a corner is {1e3 * bump:.1f} mm off the plane of the others; "
+                "give corners of the surface that touches",
+                names=[self.name],
+            )
 
     @cached_property
     def modes(self) -> tuple[FloatArray, FloatArray]:
@@ -88,6 +96,11 @@ class Marker:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "position", _point(self.position, f"the position of the marker {self.name!r}"))
+        if not self.deviation > 0.0:
+            raise ModelError(
+                f"the place of the marker {self.name!r} is known to {self.deviation!r} m; give more than none",
+                names=[self.name],
+            )
 
 
 @dataclass(frozen=True, eq=False)

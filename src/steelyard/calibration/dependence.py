@@ -69,7 +69,7 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
         usual: Usual size of each shared unknown, shape (n_shared,).
     """
     problem, reduced = fitted.problem, fitted.solved.reduced
-    time = problem.poses.time
+    time = problem.poses.clock
     order = np.argsort(time, kind="stable")
     order = order[np.unique(np.linspace(0, len(order) - 1, min(_MOST, len(order))).astype(np.int64))]
     if not problem.imus or len(order) < 8 or np.ptp(time) <= 0.0:
@@ -97,7 +97,7 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
     shared = np.einsum("nef,mgf->nemg", own, own).reshape(len(seen), len(seen))[np.ix_(there, there)]
     gaps = np.abs(time[order][:, None] - time[order][None, :])
     gaps = np.asarray(np.kron(gaps, np.ones((own.shape[1],) * 2))[np.ix_(there, there)], dtype=np.float64)
-    same = np.asarray(gaps == 0.0)
+    same = np.asarray(np.kron(np.eye(len(order)), np.ones((own.shape[1],) * 2))[np.ix_(there, there)] > 0.0)
 
     def unlikely(unknowns: FloatArray) -> float:
         """Gives minus twice the log likelihood at log s, logit c and log τ; c of zero where only s is given."""
@@ -145,8 +145,8 @@ def _blocks(each: FloatArray) -> FloatArray:
 def score_covariance(fitted: Fit, found: Likeness) -> FloatArray:
     """Gives what likeness adds to the covariance of the shared unknowns' scores, shape (n_shared, n_shared)."""
     problem, reduced = fitted.problem, fitted.solved.reduced
-    order = np.argsort(problem.poses.time, kind="stable")
-    time = problem.poses.time[order]
+    order = np.argsort(problem.poses.clock, kind="stable")
+    time = problem.poses.clock[order]
     slopes = np.einsum("nre,nrs->nes", _loadings(fitted)[order], reduced.by_shared[order])
     flat = slopes.reshape(-1, slopes.shape[2])
     total = (found.scale - 1.0) * flat.T @ flat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,6 @@ from steelyard.calibration.suspects import find_aside, hold_against_others, part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from steelyard.calibration.poses import PoseSet
     from steelyard.calibration.problem import Linear, Problem, State
     from steelyard.model.parameters import FloatArray
 
@@ -152,17 +151,6 @@ def _scale(problem: Problem, linear: Linear, variances: FloatArray, encoder: flo
     tests = hold_against_others(problem, linear, variances, encoder)
     ratios = tests.squares / chi2.median(np.maximum(tests.freedoms, 1))
     return float(np.median(ratios[tests.freedoms > 0])) if np.any(tests.freedoms > 0) else 1.0
-
-
-def carry_over(fitted: Fit, poses: PoseSet) -> Solved:
-    """Gives other poses with what was found of the shared unknowns; only their own unknowns are searched.
-
-    Args:
-        fitted: A fit.
-        poses: Poses that it did not see.
-    """
-    problem = replace(fitted.problem, poses=poses)
-    return settle(problem, fitted.solved.state, fitted.weights)
 
 
 def settle(problem: Problem, shared: State, weights: Weights) -> Solved:

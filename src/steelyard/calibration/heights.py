@@ -41,6 +41,7 @@ def corner_heights(problem: Problem, state: State) -> FloatArray:
     return joined
 
 
-def corner_names(problem: Problem) -> list[str]:
-    """Gives a name for each corner."""
-    return [f"{contact.name} {number + 1}" for contact in problem.contacts for number in range(len(contact.vertices))]
+def rms(values: FloatArray) -> float:
+    """Gives the root mean square of what is there."""
+    there = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(there**2))) if len(there) else float("nan")

@@ -52,8 +52,8 @@ class PoseNoise:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            least = value >= 0.0 if each.name == "encoder" else value > 0.0
-            if not (np.isfinite(value) and least):
+            number = isinstance(value, int | float) and np.isfinite(value)
+            if not number or value < 0.0 or (value == 0.0 and each.name != "encoder"):
                 raise IdentifiabilityError(
                     f"the noise of {each.name} is {value!r}; give a positive number", names=[each.name]
                 )
@@ -74,7 +74,8 @@ class PlainSums:
     distance: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.distance) and self.distance > 0.0):
+        number = isinstance(self.distance, int | float) and np.isfinite(self.distance)
+        if not number or self.distance <= 0.0:
             raise IdentifiabilityError(f"the points are at the distance {self.distance!r}; give metres, more than none")
 
 

@@ -7,15 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from scipy.spatial.transform import Rotation
 from scipy.stats import t as student
 
+from steelyard.calibration.heights import rms
 from steelyard.calibration.summary import summarise
 from steelyard.motion.encoder_offsets import units_of, write_calibrated_model, write_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from steelyard.calibration.dependence import Likeness
     from steelyard.calibration.fitting import Fit
@@ -61,7 +64,8 @@ class Offsets:
             contact was not on its place.
         heights_after: The same with the offsets and the root's orientation that were found.
         roots_before: Rotation of the root in the world without offsets, shape (n_poses, 3, 3).
-        suspect_poses: What did not fit, pose by pose.
+        picked: Numbers of the poses that were used, among those that there were, shape (n_poses,).
+        suspect_poses: What did not fit, pose by pose; poses by their numbers among those that there were.
         held_out: How poses that were not used come out, or None where there are none.
         likeness: How alike errors of orientations are in poses that follow each other; None where they are independent.
         notes: What to know, a sentence each.
@@ -76,6 +80,7 @@ class Offsets:
     heights_before: FloatArray
     heights_after: FloatArray
     roots_before: FloatArray
+    picked: NDArray[np.int64]
     suspect_poses: tuple[Suspect, ...]
     held_out: HeldOut | None
     likeness: Likeness | None
@@ -99,7 +104,10 @@ class Offsets:
 
     @cached_property
     def values(self) -> dict[str, float]:
-        """Offset of each joint, rad (m where it slides); see `observable`."""
+        """Offset of each joint, rad (m where it slides).
+
+        Those that are not `observable` one by one may be so together: use all of them, or none.
+        """
         found = self.fit.solved.state.offsets[self.fit.problem.free]
         return dict(zip(self.joints, found.tolist(), strict=True))
 
@@ -190,9 +198,3 @@ class Offsets:
             extra=self.provenance,
         )
         return target
-
-
-def rms(values: FloatArray) -> float:
-    """Gives the root mean square of what is there."""
-    there = values[np.isfinite(values)]
-    return float(np.sqrt(np.mean(there**2))) if len(there) else float("nan")

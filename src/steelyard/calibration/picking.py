@@ -29,11 +29,10 @@ def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDAr
     total = len(slopes)
     if count >= total:
         return np.arange(total)
-    covariance = np.eye(slopes.shape[2])
     free = np.ones(total, dtype=bool)
     picked: list[int] = []
-    # Along with the covariance C, C Jᵀ of each candidate is kept, so that a step is one small product for each.
-    spread = slopes @ covariance
+    # With C the covariance that is left, J C and J C Jᵀ of each candidate are kept: a step is a small product for each.
+    spread = np.array(slopes)
     inner = spread @ np.swapaxes(slopes, 1, 2)
     rows = slopes.shape[1]
     while len(picked) < count:
@@ -42,7 +41,6 @@ def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDAr
         picked.append(best)
         free[best] = False
         gain = np.linalg.solve(np.eye(rows) + inner[best], spread[best])
-        covariance = covariance - spread[best].T @ gain
         # What the picked pose tells is taken out of every candidate.
         cross = slopes @ spread[best].T
         half = np.linalg.cholesky(np.linalg.inv(np.eye(rows) + inner[best]))

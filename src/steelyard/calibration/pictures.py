@@ -37,8 +37,8 @@ def draw_heights(offsets: Offsets, path: Path) -> None:
     ):
         lines = axis.plot(poses, 1e3 * heights, color=colour, linestyle=style, linewidth=0.8, alpha=0.8)
         lines[0].set_label(f"{label}: {1e3 * np.sqrt(np.nanmean(heights**2)):.2f} mm rms")
-    named = sorted({suspect.pose for suspect in offsets.suspect_poses})
-    if named:
+    named = np.flatnonzero(np.isin(offsets.picked, [suspect.pose for suspect in offsets.suspect_poses]))
+    if len(named):
         axis.plot(
             named, np.zeros(len(named)), "x", color="black", markersize=6, label="set aside", linestyle="none", zorder=5
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
+_DAYS = 1e6
 _UNIT = 0.02
 """How far the length of a quaternion may be from one."""
 
@@ -36,6 +37,7 @@ class PoseSet:
         markers: Positions of markers in the laboratory's frame, by name, shape (n, 3), m; not a number where a marker
             is not seen.
         touching: Whether a contact or a touch was on its place, by name, shape (n,); those not named always were.
+        recordings: Number of the recording that each came from, shape (n,); clocks of different ones do not compare.
     """
 
     model: Model
@@ -44,6 +46,7 @@ class PoseSet:
     orientations: Mapping[str, FloatArray] = field(default_factory=dict)
     markers: Mapping[str, FloatArray] = field(default_factory=dict)
     touching: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    recordings: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         size = self.model.position_size - (7 if self.model.base == "floating" else 0)
@@ -68,12 +71,14 @@ class PoseSet:
             orientations[name] = _quaternions(name, _array(name, values, 4))
         markers = {name: _array(name, values, 3) for name, values in self.markers.items()}
         touching = {name: np.array(values, dtype=bool) for name, values in self.touching.items()}
-        for name, values in {**orientations, **markers, **touching}.items():
+        recordings = np.zeros(count, dtype=np.int64) if self.recordings is None else np.array(self.recordings)
+        for name, values in {**orientations, **markers, **touching, "recordings": recordings}.items():
             if len(values) != count:
                 raise RecordingError(f"{name!r} has {len(values)} readings in {count} poses", column=name)
         for name, value in (
-            ("time", time), ("positions", positions), ("orientations", MappingProxyType(orientations)),
-            ("markers", MappingProxyType(markers)), ("touching", MappingProxyType(touching)),
+            ("time", time), ("positions", positions), ("recordings", recordings),
+            ("orientations", MappingProxyType(orientations)), ("markers", MappingProxyType(markers)),
+            ("touching", MappingProxyType(touching)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -89,7 +94,13 @@ class PoseSet:
             orientations={name: values[which] for name, values in self.orientations.items()},
             markers={name: values[which] for name, values in self.markers.items()},
             touching={name: values[which] for name, values in self.touching.items()},
+            recordings=None if self.recordings is None else self.recordings[which],
         )
+
+    @property
+    def clock(self) -> FloatArray:
+        """Times that compare: poses of different recordings are days apart, shape (n,), s."""
+        return np.asarray(self.time + _DAYS * (0 if self.recordings is None else self.recordings))
 
     def touches(self, name: str) -> NDArray[np.bool_]:
         """Gives whether a contact was on its place in each pose, shape (n,)."""
@@ -111,6 +122,7 @@ def _quaternions(name: str, values: FloatArray) -> FloatArray:
     """Gives quaternions of length one; one that is none is an error, not a rounding."""
     lengths = np.linalg.norm(values, axis=1)
     there = np.isfinite(lengths)
+    values = np.where(there[:, None], values, np.nan)
     refuse_lengths(name, lengths[there])
     return np.asarray(values / np.where(there, lengths, 1.0)[:, None])
 

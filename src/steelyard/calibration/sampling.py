@@ -51,6 +51,9 @@ def sample_poses(
         RecordingError: A column is missing, an orientation is none, or there is no pose at all.
     """
     several = [recordings] if isinstance(recordings, Recording) else list(recordings)
+    for each in several:
+        if not isinstance(each, Recording):
+            raise RecordingError(f"{each!r} is no recording; read one with read_recording, or give a PoseSet")
     if not several:
         raise RecordingError("there is no recording to take poses from; give one at least")
     if not (np.isfinite(interval) and interval > 0.0 and np.isfinite(window) and window >= 0.0):
@@ -73,6 +76,7 @@ def sample_poses(
         {name: np.concatenate([part.orientations[name] for part in parts]) for name in first.orientations},
         {},
         {name: np.concatenate([part.touches(name) for part in parts]) for name in names},
+        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
     )
 
 

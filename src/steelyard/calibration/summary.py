@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.calibration.heights import rms
 from steelyard.calibration.noise import PoseNoise
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def summarise(offsets: Offsets) -> str:
         lines += [thin, *_suspects(offsets)]
     lines.append(thick)
     notes = [*(f"{sentence}; record poses that do, or leave it" for sentence in offsets.undetermined), *offsets.notes]
+    if not all(offsets.observable.values()):
+        notes.append("offsets that are not told one by one may be told together: use all of them, or none")
     if notes:
         lines.append("Notes:")
     for number, note in enumerate(notes, start=1):
@@ -47,7 +50,7 @@ def _header(offsets: Offsets) -> list[str]:
         parts += [f"touches {1e3 * noise.touch:.2g} mm"] if problem.touches else []
         lines.append(("Noise, " + ("found" if offsets.fit.found else "given"), ", ".join(parts)))
     if problem.contacts:
-        lines.append(("Corners off their plane", _pair(_rms(offsets.heights_before), _rms(offsets.heights_after))))
+        lines.append(("Corners off their plane", _pair(rms(offsets.heights_before), rms(offsets.heights_after))))
     if offsets.held_out is not None and problem.contacts:
         held = offsets.held_out
         lines.append((f"… in {held.pose_count} poses not used", _pair(held.heights_before, held.heights_after)))
@@ -57,11 +60,6 @@ def _header(offsets: Offsets) -> list[str]:
 
 def _pair(before: float, after: float) -> str:
     return f"{1e3 * before:.2f} mm before, {1e3 * after:.2f} mm after (rms)"
-
-
-def _rms(values: np.ndarray) -> float:
-    there = values[np.isfinite(values)]
-    return float(np.sqrt(np.mean(there**2))) if len(there) else float("nan")
 
 
 def _joints(offsets: Offsets) -> list[str]:
