@@ -446,7 +446,7 @@ def test_markers_tell_of_arms_while_the_robot_stands():
     """A robot that stands and moves, seen by motion capture whose heading is not the inertial sensor's."""
     model = robot("g1")
     rng = np.random.default_rng(5)
-    q = np.array(flat("g1"))
+    q = np.array(flat("g1")[:50])
     arm = [joint for joint in model.joints if joint.startswith("left_") and ("shoulder" in joint or "elbow" in joint)]
     q[:, [7 + model.joints.index(joint) for joint in arm]] += rng.uniform(-0.8, 0.8, (len(q), len(arm)))
     markers = (
@@ -475,4 +475,6 @@ def test_markers_tell_of_arms_while_the_robot_stands():
     # Turning the elbow and moving the marker about it are one, and so are the first joint and a waist that stays still.
     assert set(arm[1:-1]) <= set(shown)
     for joint in shown:
-        assert found.values[joint] == pytest.approx(truth.get(joint, 0.0), abs=1e-6)
+        # What leans a little on a direction that is not told is as far off as it says.
+        assert abs(found.values[joint] - truth.get(joint, 0.0)) < 3.0 * found.standard_errors[joint] + 1e-6
+    assert found.values[arm[2]] == pytest.approx(truth[arm[2]], abs=1e-6)
