@@ -260,7 +260,7 @@ def test_figures_of_calibration_are_those_stored() -> None:
     tilted = "foot tilted by 1° in a tenth of the poses, toe or heel up: named"
     for row, value in (
         ("against the paper's own way", min(values[what] for what in values if "than the paper's way" in what)),
-        ("errors over the Cramér–Rao bound", max(values[what] for what in values if "bound, rms over joints" in what)),
+        ("Rao bound, the worst of four", max(values[what] for what in values if "bound, rms over joints" in what)),
         ("95 % intervals hold the true offsets", 100.0 * values["95 % intervals hold the truth"]),
         ("a foot whose toe or heel", 100.0 * values[tilted]),
         ("identification of a G1", values["identification after calibration: cross RMSE over that before"]),
