@@ -25,6 +25,7 @@ from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import name_suspects
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.model.names import did_you_mean, in_words
+from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ _SUSPICIOUS = 20.0 * DEGREE
 _APART = 3600.0
 
 
+@one_blas_thread()
 def calibrate(
     model: Model,
     recording: Recording | Sequence[Recording] | PoseSet,

@@ -24,6 +24,7 @@ from steelyard.calibration.start import starting_states
 from steelyard.exceptions import IdentifiabilityError, StanceError
 from steelyard.model.names import did_you_mean
 from steelyard.recording import Recording
+from steelyard.regression.blas import one_blas_thread
 from steelyard.stance.postures import Wish, solve_posture
 from steelyard.stance.standing import stand_up
 from steelyard.stance.support import inside_margin
@@ -234,6 +235,7 @@ def exact_poses(model: Model, configurations: FloatArray, imus: Sequence[str]) -
     return PoseSet(model, np.arange(len(configurations), dtype=np.float64), configurations[:, 7:], orientations)
 
 
+@one_blas_thread()
 def design_calibration(
     model: Model,
     count: int = 20,

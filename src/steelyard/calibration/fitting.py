@@ -13,6 +13,7 @@ from steelyard.calibration.problem import size_of
 from steelyard.calibration.solving import Solved, settle_poses, solve
 from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import find_aside, hold_against_others, parts_of
+from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,6 +83,7 @@ def usual_sizes(problem: Problem) -> FloatArray:
     return sizes
 
 
+@one_blas_thread()
 def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True) -> Fit:
     """Fits a problem.
 
