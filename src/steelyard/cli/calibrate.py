@@ -78,11 +78,11 @@ def calibrate(
     """By how much are the joints' encoders off?
 
     Finds joint offsets without motion capture: from what encoders and inertial
-    sensors said while the robot was moved, by hand or by itself, with its feet flat
-    on the floor. Says which offsets the poses tell, how well, and in which poses a
-    foot was not flat. Writes them as offsets.json (for `steelyard identify
-    --offsets`), as offsets.csv (for the firmware), and into a copy of the model file
-    that takes the encoders' readings as they are.
+    sensors said while the robot was moved, by hand or by itself, with its feet
+    flat on the floor. Says which offsets the poses tell, how well, and in which
+    of them a foot was not flat. Writes offsets.json (for `steelyard identify
+    --offsets`), offsets.csv (for the firmware), and a copy of the model file that
+    takes the encoders' readings as they are.
 
     Exits with 0 when there are offsets, 1 when the data or the problem is bad,
     2 when the call is wrong.
