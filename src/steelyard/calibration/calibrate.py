@@ -87,7 +87,7 @@ def calibrate(
         mounting: How far sensors may be turned against their frames (standard deviation, rad); zero trusts them, and
             so do plain sums.
         robust: Whether what does not fit in a pose is set aside there.
-        poses: How many poses to use at most, picked by what they tell; None for all.
+        poses: How many poses to use at most, picked by what they tell, and two thirds of a recording's; None for all.
         interval: Seconds between the poses to pick from.
 
     Raises:
