@@ -427,12 +427,13 @@ def test_recordings_with_the_same_clock_are_not_the_same_instants(good):
 
 
 def test_suspects_are_numbered_among_the_poses_given(good):
+    bad = np.arange(5, 120, 10)
     q = np.array(good.positions)
-    q[90, robot("g1").joints.index("left_ankle_pitch_joint")] += 5.0 * DEGREE
+    q[bad, robot("g1").joints.index("left_ankle_pitch_joint")] += 5.0 * DEGREE
     found = calibrate(robot("g1"), changed(good, positions=q), poses=100)
-    if 90 in found.picked:
-        assert 90 in {suspect.pose for suspect in found.suspect_poses}
-    assert {suspect.pose for suspect in found.suspect_poses} <= set(found.picked.tolist())
+    used = set(bad.tolist()) & set(found.picked.tolist())
+    assert len(used) >= 5
+    assert used <= {suspect.pose for suspect in found.suspect_poses} <= set(found.picked.tolist())
 
 
 def test_only_some_joints_can_be_looked_for(good):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -158,15 +158,13 @@ def _scale(problem: Problem, linear: Linear, variances: FloatArray, encoder: flo
 def settle(problem: Problem, shared: State, weights: Weights) -> Solved:
     """Gives poses with given values of the shared unknowns; only their own are searched."""
     start = starting_states(problem)[0]
-    state = type(start)(
-        **{
-            **vars(start),
-            "offsets": shared.offsets,
-            "mountings": shared.mountings,
-            "markers": shared.markers,
-            "laboratory": shared.laboratory,
-            "touched": shared.touched,
-        }
+    state = replace(
+        start,
+        offsets=shared.offsets,
+        mountings=shared.mountings,
+        markers=shared.markers,
+        laboratory=shared.laboratory,
+        touched=shared.touched,
     )
     variances, encoder = row_variances(problem, weights)
     return settle_poses(problem, state, variances, encoder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,7 +124,7 @@ def _with_laboratory(problem: Problem, state: State, places: FramePlaces) -> Sta
             wanted = (problem.poses.markers[marker.name][seen] - place) @ turn - places.positions[frame][seen]
             own = np.einsum("nji,nj->ni", places.rotations[frame][seen], wanted)
             markers[marker.name] = np.median(own, axis=0)
-    return State(**{**vars(state), "markers": markers, "laboratory": (turn, place)})
+    return replace(state, markers=markers, laboratory=(turn, place))
 
 
 def _fitted(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -153,9 +154,7 @@ def _with_origins(problem: Problem, state: State, places: FramePlaces, heading: 
         away = np.where(there[:, None], seen, 0.0) @ heading - np.einsum("nij,nj->ni", state.root, inside)
         total += np.where(there[:, None], away, 0.0)
         count += there
-    return State(
-        **{**vars(state), "origin": total / np.maximum(count, 1.0)[:, None], "laboratory": (heading, np.zeros(3))}
-    )
+    return replace(state, origin=total / np.maximum(count, 1.0)[:, None], laboratory=(heading, np.zeros(3)))
 
 
 def _with_touches(problem: Problem, state: State, places: FramePlaces) -> State:
@@ -172,4 +171,4 @@ def _with_touches(problem: Problem, state: State, places: FramePlaces) -> State:
         else:
             normal = np.linalg.svd(world - world.mean(axis=0))[2][2]
             touched[touch.name] = np.array([*normal, float(world.mean(axis=0) @ normal)])
-    return State(**{**vars(state), "touched": touched})
+    return replace(state, touched=touched)
