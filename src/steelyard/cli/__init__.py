@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
-from rich.console import Console
 
 from steelyard import __version__
 from steelyard.cli.calibrate import calibrate
 from steelyard.cli.check import check
 from steelyard.cli.identify import identify
 from steelyard.cli.inspect import inspect
-from steelyard.exceptions import SteelyardError
+from steelyard.cli.manners import Commands, run
 
 app = typer.Typer(
     name="steelyard",
     help="Find out what a humanoid robot, or a person, really weighs, link by link, from the sensors at hand.",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -43,12 +41,5 @@ def _options(
 
 
 def main() -> None:
-    """Runs the command; an error of Steelyard's own becomes one clear line and exit code 1."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal without "·" or "²" gets "?" rather than a traceback.
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    try:
-        app()
-    except SteelyardError as error:
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold red", markup=False, highlight=False)
-        sys.exit(1)
+    """Runs the command that the shell asks for."""
+    run(app)

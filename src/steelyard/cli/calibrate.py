@@ -17,23 +17,24 @@ from steelyard.calibration import Offsets, PlainSums
 from steelyard.calibration import calibrate as calibrate_joints
 from steelyard.calibration.calibrate import MOST_POSES, MOUNTING
 from steelyard.calibration.pictures import draw_heights, draw_poses
+from steelyard.cli.arguments import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
-from steelyard.cli.reading import Reader, print_wrapped, show_progress
+from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.reading import Reader
+from steelyard.cli.wording import print_wrapped
 from steelyard.model import Model, load_model
 from steelyard.motion.encoder_offsets import write_calibrated_model
+from steelyard.recording import Recording
 from steelyard.recording.reading import find_format
 
+_SEEN_A_SECOND, _FITTED_A_SECOND = 1200.0, 150.0
+"""Poses that are looked at, and fitted, in a second, about."""
 _ENDINGS = {"URDF": ".urdf", "MJCF": ".xml"}
 
 
 def calibrate(
-    setup: Annotated[str, typer.Argument(metavar="SETUP", help="A ready setup (g1), a setup file, or a model file.")],
-    recordings: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RECORDING", help="CSV, Parquet, NPZ, HDF5 or .mat, MCAP, .bag, or a ROS 2 bag's folder."
-        ),
-    ],
+    setup: SetupName,
+    recordings: Recordings,
     joint: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Look for this joint's offset alone; may be repeated. By default all."),
@@ -71,9 +72,9 @@ def calibrate(
             "--output", "-o", metavar="DIR", help="Write the offsets, the corrected model file and pictures there."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors, and JSON if asked for.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """By how much are the joints' encoders off?
 
@@ -104,19 +105,19 @@ def calibrate(
         reader = Reader(model, None, progress)
         with reader.naming():
             opened = reader.recordings(recordings)
-            progress.add_task("Calibrating", total=None)
-            found = calibrate_joints(
-                model,
-                opened,
-                joints=joint,
-                imus=imu,
-                touching=touching or None,
-                noise=None if plain is None else PlainSums(plain),
-                mounting=float(np.deg2rad(mounting)),
-                robust=plain is None,
-                poses=poses,
-                interval=interval,
-            )
+            with show_usual(progress, "Calibrating", _usual_seconds(opened, interval, poses)):
+                found = calibrate_joints(
+                    model,
+                    opened,
+                    joints=joint,
+                    imus=imu,
+                    touching=touching or None,
+                    noise=None if plain is None else PlainSums(plain),
+                    mounting=float(np.deg2rad(mounting)),
+                    robust=plain is None,
+                    poses=poses,
+                    interval=interval,
+                )
     reader.tell(console)
     console.print(Text(f"\n{found.summary()}\n"), soft_wrap=True)
     files, notes = ([], []) if output is None else _write(output, found, names)
@@ -126,6 +127,12 @@ def calibrate(
         print_wrapped(console, f"  {note}", "yellow")
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "files": [str(path) for path in files], "file_notes": notes}))
+
+
+def _usual_seconds(recordings: Sequence[Recording], interval: float, poses: int) -> float:
+    """Gives about how long it takes to look at all poses, and to fit some of them."""
+    seen = sum(recording.duration for recording in recordings) / interval
+    return seen / _SEEN_A_SECOND + min(seen, poses) / _FITTED_A_SECOND
 
 
 def _parse_flat(texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:

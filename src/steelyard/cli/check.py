@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.cli.arguments import AsJson, Quiet, complete_setups, parse_pair
 from steelyard.model import ModelCheck, load_model
 from steelyard.model.check import describe_difference
 from steelyard.model.consistency import SINGULAR_EXTENT, Consistency, diagnose
@@ -29,19 +30,31 @@ class Base(enum.StrEnum):
 
 def check(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL|SETUP...", help="A ready setup (g1), a setup file, a URDF or an MJCF.")
+        list[str],
+        typer.Argument(
+            metavar="MODEL|SETUP",
+            help="A ready setup (g1), a setup file, a URDF or an MJCF.",
+            autocompletion=complete_setups,
+        ),
     ],
     setup: Annotated[
-        str | None, typer.Option(help="Read the model file with this setup's sensors, soles and mirror pairs.")
+        str | None,
+        typer.Option(
+            metavar="SETUP",
+            help="Read the model file with this setup's sensors, soles and mirror pairs.",
+            autocompletion=complete_setups,
+        ),
     ] = None,
     base: Annotated[Base | None, typer.Option(help="How it is held; by default as the setup or the file says.")] = None,
     lock: Annotated[
         list[str] | None, typer.Option(metavar="JOINT=VALUE", help="Lock a joint, by name or pattern; may be repeated.")
     ] = None,
     packages: Annotated[
-        list[Path] | None, typer.Option("--package-path", help="A folder that holds ROS packages; may be repeated.")
+        list[Path] | None,
+        typer.Option("--package-path", metavar="FOLDER", help="A folder that holds ROS packages; may be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if a model is impossible.")] = False,
 ) -> None:
     """Is this model physically possible?
@@ -52,29 +65,17 @@ def check(
 
     Example:  steelyard check g1 my_robot.urdf
     """
-    locks = dict(_parse_lock(entry) for entry in lock or [])
-    console = Console()
+    locks = dict(parse_pair(entry, "--lock", "JOINT=VALUE", "elbow=0.5") for entry in lock or [])
+    console = Console(quiet=quiet or as_json)
     checks = []
     for source in models:
         model = load_model(source, setup=setup, base=base.value if base else None, lock=locks, packages=packages or ())
         checks.append(model.check())
-        if not as_json:
-            _print(console, checks[-1])
+        _print(console, checks[-1])
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in checks], indent=2))
     if not exit_zero and not all(result.possible for result in checks):
         raise typer.Exit(1)
-
-
-def _parse_lock(entry: str) -> tuple[str, float]:
-    joint, _, value = entry.rpartition("=")
-    try:
-        position = float(value)
-    except ValueError:
-        joint = ""
-    if not joint:
-        raise typer.BadParameter(f"{entry!r} is not of the form JOINT=VALUE, such as elbow=0.5", param_hint="--lock")
-    return joint, position
 
 
 def _print(console: Console, result: ModelCheck) -> None:

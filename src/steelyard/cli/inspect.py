@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +16,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.exceptions import RecordingError, RecordingWarning
+from steelyard.cli.arguments import AsJson, Quiet, Recordings, SetupName
+from steelyard.cli.output_folder import check_folder, write_together
+from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.wording import on_one_line
+from steelyard.exceptions import RecordingWarning
 from steelyard.inspection import Finding, Inspection, inspect_recording
 from steelyard.inspection.inspection import Channel
 from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
 from steelyard.model import load_model
 from steelyard.recording import Recording, join_recordings, read_recording
+from steelyard.recording.reading import find_format
 
 _STYLES = {"fault": "bold red", "warning": "yellow", "remark": "dim"}
 _HEIGHT = 5
+_CHECKS, _VALUES_A_SECOND = 0.6, 1.7e6
+"""Seconds that the checks of sensors take, and values that are surveyed in one."""
 
 
 class Clock(enum.StrEnum):
@@ -34,13 +42,8 @@ class Clock(enum.StrEnum):
 
 
 def inspect(
-    setup: Annotated[str, typer.Argument(metavar="SETUP", help="A ready setup (g1), a setup file, or a model file.")],
-    recordings: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RECORDING...", help="CSV, Parquet, NPZ, HDF5 or .mat, MCAP, .bag, or a ROS 2 bag's folder."
-        ),
-    ],
+    setup: SetupName,
+    recordings: Recordings,
     clock: Annotated[
         Clock | None, typer.Option(help="Of bags: the time that messages carry, or that of their receipt.")
     ] = None,
@@ -51,7 +54,8 @@ def inspect(
     channels: Annotated[bool, typer.Option("--channels", help="Show noise and band of every channel.")] = False,
     plot: Annotated[bool, typer.Option("--plot", help="Plot each group in the terminal.")] = False,
     png: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the plots as PNG into this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if there is a fault.")] = False,
 ) -> None:
     """Is this recording any good?
@@ -64,7 +68,12 @@ def inspect(
     Example:  steelyard inspect g1 walk.mcap dance.csv --plot
     """
     model = load_model(setup)
-    console, progress = Console(), Console(stderr=True)
+    for path in recordings:
+        find_format(path)
+    if png is not None:
+        check_folder(png, [])
+    console = Console(quiet=quiet or as_json)
+    results = []
     with warnings.catch_warnings():
         # They are shown among the findings.
         warnings.simplefilter("ignore", RecordingWarning)
@@ -74,27 +83,34 @@ def inspect(
         )
         if join:
             opened = iter([join_recordings(list(opened))])
-        results = []
         for recording in opened:
-            with progress.status(Text(f"Inspecting {recording.name} ...")):
+            with show_progress(quiet=quiet) as progress, show_usual(progress, *_work(recording)):
                 results.append(inspect_recording(recording, model))
-            if png is not None:
-                _write_png(results[-1], png, len(results))
-            if not as_json:
-                _print(console, results[-1], channels=channels, plot=plot)
+            _print(console, results[-1], channels=channels, plot=plot)
+    for path in [] if png is None else _write_pngs(results, png):
+        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in results], indent=2))
     if not exit_zero and not all(result.good for result in results):
         raise typer.Exit(1)
 
 
-def _write_png(result: Inspection, folder: Path, number: int) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordingError(f"the folder {folder} cannot be made ({error.strerror}); choose another") from error
-    path = folder / f"{Path(result.name).name}.png"
-    draw_png(result, path if number == 1 or not path.exists() else folder / f"{Path(result.name).name}.{number}.png")
+def _work(recording: Recording) -> tuple[str, float]:
+    """Gives what is being done, and about how many seconds it takes: a pass over all values, and checks."""
+    return (
+        f"Inspecting {on_one_line(recording.name)}",
+        _CHECKS + len(recording) * len(recording.columns) / _VALUES_A_SECOND,
+    )
+
+
+def _write_pngs(results: Sequence[Inspection], folder: Path) -> list[Path]:
+    """Draws the plots of each recording into a file; two of the same name get numbers."""
+    writers: dict[str, Callable[[Path], object]] = {}
+    for number, result in enumerate(results, start=1):
+        name = f"{Path(result.name).name}.png"
+        name = name if name not in writers else f"{Path(result.name).name}.{number}.png"
+        writers[name] = partial(draw_png, result)
+    return write_together(folder, writers)
 
 
 def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) -> None:

@@ -1,4 +1,4 @@
-"""A command's files, and folders of them, in one folder: all of them appear, or none."""
+"""A command's files, and folders of them: all of them appear, or none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from steelyard.cli.interrupts import hold_interrupts, remember_written
 from steelyard.exceptions import SteelyardError
 from steelyard.model.names import in_words
 
@@ -33,11 +34,7 @@ def check_folder(
         SteelyardError: The folder is a file, it may not be written, or a file is there already.
     """
     try:
-        standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        if not standing.is_dir():
-            raise SteelyardError(f"{standing} is a file, not a folder; name another folder")
-        if not os.access(standing, os.W_OK | os.X_OK):
-            raise SteelyardError(f"the folder {standing} may not be written; name another, or change its permissions")
+        _check_place(folder)
         for path in (folder / name for name in names):
             if path.is_dir():
                 raise SteelyardError(f"{path} is a folder; move it away, or name another folder for the results")
@@ -59,6 +56,35 @@ def check_folder(
         raise SteelyardError(f"{str(folder)!r} cannot be a folder ({_reason(error)}); name another") from error
 
 
+def check_file(path: Path, *, force: bool = False) -> None:
+    """Refuses, before any work is done for it, a file that cannot be written.
+
+    Args:
+        path: The file; its folder need not be there yet.
+        force: Whether a file that is there already may be replaced.
+
+    Raises:
+        SteelyardError: It is a folder, its folder is a file or may not be written, or it is there already.
+    """
+    try:
+        if path.is_dir():
+            raise SteelyardError(f"{path} is a folder; give the name of a file")
+        _check_place(path.parent)
+        if not force and (path.exists() or path.is_symlink()):
+            raise SteelyardError(f"{path} is there already; name another file, or replace it with --force")
+    except (OSError, ValueError) as error:
+        raise SteelyardError(f"{str(path)!r} cannot be a file ({_reason(error)}); name another") from error
+
+
+def _check_place(folder: Path) -> None:
+    """Refuses a folder that nothing can be written into; it need not be there yet."""
+    standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not standing.is_dir():
+        raise SteelyardError(f"{standing} is a file, not a folder; name another folder")
+    if not os.access(standing, os.W_OK | os.X_OK):
+        raise SteelyardError(f"the folder {standing} may not be written; name another, or change its permissions")
+
+
 def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> list[Path]:
     """Writes files into a folder, which is made where it is missing: all of them, or none.
 
@@ -73,39 +99,70 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
     Raises:
         SteelyardError: One cannot be written; the folder is then as it was.
     """
-    mark = f".{secrets.token_hex(4)}."
+    return write_files({folder / name: write for name, write in writers.items()}, place=str(folder))
+
+
+def write_files(writers: Mapping[Path, Callable[[Path], object]], *, place: str | None = None) -> list[Path]:
+    """Writes files, each into a folder that is made where it is missing: all of them, or none.
+
+    Ctrl-C while they are written leaves everything as it was, too.
+
+    Args:
+        writers: By the file's or folder's path, what writes it to another path, beside it and with its ending.
+        place: What they are together, in words.
+
+    Returns:
+        The files, in the order of `writers`.
+
+    Raises:
+        SteelyardError: One cannot be written; everything is then as it was.
+    """
+    mark = f".{secrets.token_hex(4)}-"
+    place = place if place is not None else in_words([str(path) for path in writers])
+    folders = list(dict.fromkeys(path.parent for path in writers))
     made: list[Path] = []
     replaced: dict[Path, tuple[Path, Path]] = {}
     stuck: list[Path] = []
     done = False
     try:
-        made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, write in writers.items():
-            write(folder / f"{mark}{name}")
+        for folder in folders:
+            made += [each for each in (folder, *folder.absolute().parents) if not each.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, write in writers.items():
+            write(path.with_name(f"{mark}{path.name}"))
         try:
-            for name in writers:
-                _move(folder / f"{mark}{name}", folder / name, folder / f"{mark}old.{name}", replaced)
-            done = True
+            with hold_interrupts():
+                for path in writers:
+                    aside = path.with_name(f"{mark}old.{path.name}")
+                    _move(path.with_name(f"{mark}{path.name}"), path, aside, replaced)
+            with hold_interrupts():
+                remember_written(writers)
+                done = True
         finally:
             if not done:
-                stuck = _put_back(replaced)
+                with hold_interrupts():
+                    stuck = _put_back(replaced)
     except OSError as error:
         raise SteelyardError(
-            f"nothing was written to {folder} ({_reason(error)}){_about(stuck)}; name another, or make room"
+            f"nothing was written to {place} ({_reason(error)}){_about(stuck)}; name another, or make room"
         ) from error
     except SteelyardError as error:
-        raise SteelyardError(f"nothing was written to {folder}: {str(error).replace(mark, '')}") from error
+        raise SteelyardError(f"nothing was written to {place}: {str(error).replace(mark, '')}") from error
     finally:
-        for draft in folder.glob(f"*{mark}*"):
-            if draft not in stuck:
-                with suppress(OSError):
-                    _remove(draft)
-        if not done:
-            for place in made:
-                with suppress(OSError):
-                    place.rmdir()
-    return [folder / name for name in writers]
+        with hold_interrupts():
+            _tidy(folders, mark, stuck, [] if done else made)
+    return list(writers)
+
+
+def _tidy(folders: Iterable[Path], mark: str, stuck: Iterable[Path], made: Iterable[Path]) -> None:
+    """Removes drafts, and folders that were made in vain."""
+    for draft in (draft for folder in folders for draft in folder.glob(f"*{mark}*")):
+        if draft not in stuck:
+            with suppress(OSError):
+                _remove(draft)
+    for folder in made:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _move(draft: Path, path: Path, aside: Path, replaced: dict[Path, tuple[Path, Path]]) -> None:

@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.progress import Progress
 
+from steelyard.cli.progress import shorten
+from steelyard.cli.progress import show_progress as show_progress  # noqa: PLC0414  (commands take it from here too)
+from steelyard.cli.wording import on_one_line
+from steelyard.cli.wording import print_wrapped as print_wrapped  # noqa: PLC0414  (commands take it from here too)
 from steelyard.exceptions import RecordingWarning, SteelyardError
 from steelyard.model import Model
 from steelyard.motion import Motion, read_offsets, stream_motion
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.reconstruct import Base
 from steelyard.recording import Recording, read_recording
-
-
-def show_progress(*, quiet: bool = False) -> Progress:
-    """Gives a progress bar with the time left, on standard error, gone when it is done; none where nobody looks."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    )
+from steelyard.recording.recording import sensor_of
 
 
 class Reader:
     """Reads recordings of a model, in pieces of bounded size."""
 
     def __init__(
-        self, model: Model, base: Base | None, progress: Progress, offsets: Mapping[str, float] | None = None
+        self,
+        model: Model,
+        base: Base | None,
+        progress: Progress,
+        offsets: Mapping[str, float] | None = None,
+        delays: Mapping[str, float] | None = None,
     ) -> None:
         self._told: list[tuple[str, str]] = []
-        self._model, self._base, self._progress, self._offsets = model, base, progress, offsets
+        self._model, self._base, self._progress = model, base, progress
+        self._offsets, self._delays = offsets, dict(delays or {})
         self._path = Path()
 
     def motions(self, paths: Sequence[Path]) -> Iterator[Motion]:
@@ -65,18 +61,20 @@ class Reader:
         for path in paths:
             self._path = path
             opened.append(self._open(path))
-            self._told.append((f"{_on_one_line(opened[-1].name)}: {opened[-1].duration:.2f} s", "bold"))
-            self._told += [(f"  {_on_one_line(note)}", "yellow") for note in opened[-1].notes]
+            self._told.append((f"{on_one_line(opened[-1].name)}: {opened[-1].duration:.2f} s", "bold"))
+            self._told += [(f"  {on_one_line(note)}", "yellow") for note in opened[-1].notes]
         return opened
 
     def _open(self, path: Path) -> Recording:
         with warnings.catch_warnings():
             # They are told with the recording.
             warnings.simplefilter("ignore", RecordingWarning)
-            return read_recording(path, self._model)
+            recording = read_recording(path, self._model)
+        there = {sensor_of(name) for name in recording.columns}
+        return recording.without_delays({name: late for name, late in self._delays.items() if name in there})
 
     def _pieces(self, path: Path) -> Iterator[Motion]:
-        task = self._progress.add_task(f"Reading {_on_one_line(path.name)}", total=None)
+        task = self._progress.add_task(shorten(f"Reading {on_one_line(path.name)}"), total=None)
         recording = self._open(path)
         self._progress.update(task, total=recording.duration)
         start, samples, seconds, chosen = recording.time[0], 0, 0.0, dict[str, None]()
@@ -87,9 +85,9 @@ class Reader:
             yield piece
         self._progress.remove_task(task)
         used = f"{recording.duration:.2f} s, of which {seconds:.2f} s are used, in {samples} samples"
-        self._told.append((f"{_on_one_line(recording.name)}: {used}", "bold"))
-        self._told += [(f"  {_on_one_line(note)}", "yellow") for note in recording.notes]
-        self._told += [(f"  {_on_one_line(note)}", "dim") for note in chosen]
+        self._told.append((f"{on_one_line(recording.name)}: {used}", "bold"))
+        self._told += [(f"  {on_one_line(note)}", "yellow") for note in recording.notes]
+        self._told += [(f"  {on_one_line(note)}", "dim") for note in chosen]
 
     def tell(self, console: Console) -> None:
         """Prints which recordings were read, and what to know of them."""
@@ -112,14 +110,3 @@ def take_offsets(model: Model, path: Path | None) -> dict[str, float]:
         error.args = (f"{path}: {error}",)
         raise
     return offsets
-
-
-def print_wrapped(console: Console, words: str, style: str) -> None:
-    """Prints words as they are, their lines broken between words and indented by two."""
-    lines = textwrap.wrap(words, console.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
-
-
-def _on_one_line(words: str) -> str:
-    # Names from files may hold anything.
-    return " ".join(words.split())

@@ -1,0 +1,145 @@
+"""How every command behaves: in which order they stand, and how what goes wrong is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from inspect import cleandoc
+from typing import Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from steelyard.cli.interrupts import forget_written, listen_once, written
+from steelyard.cli.wording import wrap
+from steelyard.exceptions import SteelyardError
+from steelyard.model.names import in_words
+
+ROAD = ("demo", "init", "check", "inspect", "calibrate", "identify", "validate", "payload", "simulate")
+"""Commands in the order in which a user meets them."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+
+
+class Commands(TyperGroup):
+    """The commands, in the order of the road; bad input, a full disk and Ctrl-C are told in one line."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Gives the names of the commands, in the order in which a user meets them."""
+        place = {name: number for number, name in enumerate(ROAD)}
+        return sorted(super().list_commands(ctx), key=lambda name: place.get(name, len(ROAD)))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Gives a command; in its help, lines break where the terminal ends, and switches have no type."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.help = _without_line_breaks(command.help or "")
+            _leave_types_of_switches_out(command.get_params(ctx))
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Gives the options that stand before the command."""
+        params = super().get_params(ctx)
+        _leave_types_of_switches_out(params)
+        return params
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Reads the options that stand before the command; see `invoke`."""
+        with _manners():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that was asked for.
+
+        Raises:
+            typer.Exit: With 1 where the data or a file is bad, with 130 after Ctrl-C, after the one line that says so.
+        """
+        with _manners():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _manners() -> Iterator[None]:
+    """Tells in one line what goes wrong in a block, and leaves with the exit code for it; a bug stays a bug."""
+    forget_written()
+    try:
+        yield
+    except SteelyardError as error:
+        tell(str(error))
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as error:
+        tell(_interrupted(), style="yellow", mark="")
+        raise typer.Exit(INTERRUPTED) from error
+    except MemoryError as error:
+        tell("the memory is full; close other programs, or give fewer or shorter recordings")
+        raise typer.Exit(1) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read the output has seen enough; typer ends quietly
+            raise
+        tell(_describe(error))
+        raise typer.Exit(1) from error
+
+
+def _without_line_breaks(text: str) -> str:
+    """Gives a docstring's paragraphs, each on one line."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
+def _leave_types_of_switches_out(params: Iterable[Any]) -> None:
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+
+
+def run(app: typer.Typer) -> None:
+    """Runs the command that the shell asks for, and leaves with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without "·" or "²" gets "?" rather than a traceback.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    code: int | str | None = 0
+    with listen_once():
+        try:
+            app()
+        except SystemExit as left:
+            code = left.code
+    sys.exit(_flush(code))
+
+
+def tell(words: str, *, style: str = "bold red", mark: str = "error: ") -> None:
+    """Prints one line to standard error, whatever the words hold; a terminal gets it broken between words."""
+    console = Console(stderr=True, soft_wrap=True)
+    line = f"{mark}{' '.join(words.split())}"
+    if console.is_terminal:
+        line = wrap(line, console.width)
+    console.print(line, style=style, markup=False, highlight=False)
+
+
+def _interrupted() -> str:
+    files = [str(path) for path in written()]
+    return f"interrupted; {in_words(files)} had been written" if files else "interrupted; nothing was written"
+
+
+def _describe(error: OSError) -> str:
+    what = error.strerror or str(error) or type(error).__name__
+    where = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    place = f"{in_words(where)}: " if where else ""
+    return f"{place}{what}; check the path, its permissions and the room on the disk"
+
+
+def _flush(code: int | str | None) -> int | str | None:
+    """Gives the exit code, standard output being written to its end; where that fails, it is told, or nobody reads."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would be tried, and told with a traceback, again at the very end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            tell(f"standard output: {error.strerror}; send it elsewhere, or make room")
+        return code or 1
+    return code

@@ -1,0 +1,25 @@
+"""Words on a terminal: names from files stay on one line, and lines break between words."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.console import Console
+from rich.text import Text
+
+
+def on_one_line(words: str) -> str:
+    """Gives words without line breaks: names from files may hold anything."""
+    return " ".join(words.split())
+
+
+def wrap(words: str, width: int) -> str:
+    """Gives words as lines of at most `width` characters, broken between words, all but the first indented by two."""
+    return "\n".join(
+        textwrap.wrap(words, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    )
+
+
+def print_wrapped(console: Console, words: str, style: str) -> None:
+    """Prints words as they are, their lines broken between words and indented by two."""
+    console.print(Text(wrap(words, console.width), style=style), soft_wrap=True)

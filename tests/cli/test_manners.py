@@ -1,0 +1,159 @@
+"""What all commands share: Ctrl-C, closed pipes, full disks, help, and the order in which they stand."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from steelyard.cli import app
+from steelyard.cli.interrupts import hold_interrupts, listen_once, remember_written, run_aside
+from steelyard.cli.manners import ROAD, Commands
+from steelyard.exceptions import SteelyardError
+
+COMMANDS = [each.callback.__name__ for each in app.registered_commands if each.callback is not None]
+
+
+def failing(error: BaseException, before: list[Path] | None = None) -> typer.Typer:
+    """Gives an app with the manners of Steelyard's, of which a command fails."""
+    polite = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+
+    @polite.command()
+    def fail() -> None:
+        remember_written(before or [])
+        raise error
+
+    @polite.callback()
+    def options() -> None:
+        pass
+
+    return polite
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (SteelyardError("the knee is\nmissing; add it"), 1, "error: the knee is missing; add it"),
+        (
+            OSError(errno.EIO, "Input/output error", "walk.csv"),
+            1,
+            "error: walk.csv: Input/output error; check the path, its permissions and the room on the disk",
+        ),
+        (MemoryError(), 1, "error: the memory is full; close other programs, or give fewer or shorter recordings"),
+        (KeyboardInterrupt(), 130, "interrupted; nothing was written"),
+    ],
+)
+def test_what_a_user_can_mend_is_told_in_one_line(error, code, line):
+    result = CliRunner().invoke(failing(error), ["fail"])
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"{line}\n")
+
+
+def test_an_interrupt_after_writing_says_what_is_there():
+    result = CliRunner().invoke(failing(KeyboardInterrupt(), [Path("a.json"), Path("b.urdf")]), ["fail"])
+    assert (result.exit_code, result.stderr) == (130, "interrupted; a.json and b.urdf had been written\n")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback():
+    result = CliRunner().invoke(failing(ZeroDivisionError("ours")), ["fail"])
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_files_are_put_in_place_before_an_interrupt_has_its_effect():
+    steps = []
+
+    def place() -> None:
+        with listen_once(), hold_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("placed")
+
+    with pytest.raises(KeyboardInterrupt):
+        place()
+    assert steps == ["placed"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_tidying_up_after_an_interrupt_is_not_interrupted():
+    steps = []
+
+    def tidy_up() -> None:
+        with listen_once():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+                steps.append("tidied up")
+
+    with pytest.raises(KeyboardInterrupt):
+        tidy_up()
+    assert steps == ["tidied up"]
+
+
+def test_work_aside_gives_its_result_or_its_error():
+    assert run_aside(lambda: 42) == 42
+    with pytest.raises(SteelyardError, match=r"^bad$"):
+        run_aside(lambda: (_ for _ in ()).throw(SteelyardError("bad")))
+
+
+def test_commands_stand_in_the_order_of_the_road():
+    printed = CliRunner().invoke(app, ["--help"]).stdout
+    shown = re.findall(r"(?m)^│ (\w+) ", printed)
+    assert shown == [name for name in ROAD if name in COMMANDS]
+    assert set(COMMANDS) <= set(ROAD)
+
+
+def test_alone_it_prints_its_help():
+    alone = CliRunner().invoke(app, [])
+    assert alone.output.strip() == CliRunner().invoke(app, ["--help"]).output.strip()
+    assert "Usage: steelyard" in alone.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example_and_fits_eighty_columns(command):
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    lines = result.stdout.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    (example,) = re.findall(r"Example:\s+steelyard (\w+)", result.stdout)
+    assert example == command
+    above = [line.strip() for line in lines[: next(k for k, line in enumerate(lines) if line.startswith("╭"))]]
+    # A line of a docstring that is too long leaves a word or two alone on the next.
+    short = [
+        line
+        for line, after in pairwise(above)
+        if len(line.split()) in (1, 2) and after and not line.endswith((".", ":"))
+    ]
+    assert not short, short
+    for option in ("--json", "--quiet"):
+        assert option in result.stdout
+    assert "<bool>" not in result.stdout
+
+
+def steelyard(*arguments: str, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "steelyard", *arguments], text=True, **options)  # type: ignore[call-overload]
+
+
+def test_a_closed_pipe_ends_quietly():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with steelyard("check", "g1", "talos", "--json", stdout=writing, stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        assert process.communicate()[1] == ""
+        assert process.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["check", "g1", "--json"], ["--version"], ["check", "g1"]])
+def test_an_output_that_takes_no_more_is_told(arguments):
+    with Path("/dev/full").open("w") as full, steelyard(*arguments, stdout=full, stderr=subprocess.PIPE) as process:
+        told = process.communicate()[1]
+    assert process.returncode == 1
+    assert len(told.splitlines()) == 1, told
+    assert "No space left on device" in told
