@@ -8,7 +8,7 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := robots,lab,ros,plot,dev
+EXTRAS := robots,lab,ros,plot,report,dev
 WORKERS ?= auto
 
 # The first Python that is new enough; set PYTHON to choose another.

@@ -89,29 +89,47 @@ def shape_points(geometry: Geometry, beside: Path, packages: Sequence[Path] = ()
 def _mesh_points(geometry: Geometry, beside: Path, packages: Sequence[Path]) -> FloatArray:
     if geometry.vertices is not None:
         return geometry.vertices
+    path = mesh_path(geometry, beside, packages)
+    return np.asarray(_read_mesh(path, path.stat().st_mtime_ns) * np.array(geometry.scale))
+
+
+def mesh_path(geometry: Geometry, beside: Path, packages: Sequence[Path] = ()) -> Path:
+    """Gives the file of a mesh.
+
+    Raises:
+        ModelError: It is missing.
+    """
     path = resolve_uri(str(geometry.uri), beside=beside, packages=packages)
     if path is None or not is_file(path):
         raise ModelError(f"the mesh {geometry.uri} is not found; check the path, or set ROS_PACKAGE_PATH", path=beside)
-    return np.asarray(_read_mesh(path, path.stat().st_mtime_ns) * np.array(geometry.scale))
+    return path
 
 
 @lru_cache(maxsize=128)
 def _read_mesh(path: Path, _changed: int) -> FloatArray:
     """Gives the corners of a mesh file; most models name each file twice, to draw and to collide."""
-    corners = _binary_stl(path)
+    corners = binary_stl_corners(path)
     if corners is not None:
         return corners
-    try:
-        mesh = coal.MeshLoader().load(str(path), np.ones(3))
-    except (ValueError, RuntimeError) as error:
-        raise ModelError(f"the mesh cannot be read: {' '.join(str(error).split())}", path=path) from error
-    vertices = np.array(mesh.vertices(), dtype=np.float64) @ _up_axis(path).T
+    vertices = np.array(load_mesh(path).vertices(), dtype=np.float64) @ up_axis(path).T
     vertices.setflags(write=False)
     return vertices
 
 
-def _binary_stl(path: Path) -> FloatArray | None:
-    """Gives the corners of a binary STL file, which most robots' meshes are; None for any other file.
+def load_mesh(path: Path) -> coal.BVHModelOBBRSS:
+    """Gives a mesh file as coal reads it, before `up_axis`.
+
+    Raises:
+        ModelError: It cannot be read.
+    """
+    try:
+        return coal.MeshLoader().load(str(path), np.ones(3))
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(f"the mesh cannot be read: {' '.join(str(error).split())}", path=path) from error
+
+
+def binary_stl_corners(path: Path) -> FloatArray | None:
+    """Gives the corners of a binary STL file, three to a triangle, which most robots' meshes are; else None.
 
     Coal reads them too, thirty times slower: it also joins corners and builds the mesh, of which nothing is used here.
     """
@@ -133,7 +151,7 @@ _STL_HEADER = 84
 _STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
-def _up_axis(path: Path) -> FloatArray:
+def up_axis(path: Path) -> FloatArray:
     """Gives the rotation that stands a COLLADA mesh upright along z, as its ``<up_axis>`` asks.
 
     Coal leaves it to the caller. iCub's meshes need it: without, its feet point sideways.

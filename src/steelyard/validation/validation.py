@@ -206,7 +206,7 @@ def validate(
     if isinstance(level, bool) or not isinstance(level, (int, float, np.number)) or not 0.0 < level < 1.0:
         raise EvidenceError(f"the level is {level!r}; it must be between 0 and 1, such as 0.95")
     first, rest = _first_of(estimate.model, motion)
-    predictor, notes = _predictor(estimate, first, truth, withhold, unknown_wrenches, torques, nuisance)
+    predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, nuisance)
     tally = Tally(predictor, predictor.plan, truth is not None)
     with one_blas_thread():
         for piece in _pieces(predictor, first, rest):
@@ -214,15 +214,16 @@ def validate(
     return _finish(estimate, tally, notes, level, seed)
 
 
-def _predictor(
+def plan_predictor(
     estimate: Estimate,
     motion: Motion,
-    truth: Any,
-    withhold: Sequence[str] | None,
-    unknown_wrenches: Sequence[str] | None,
-    torques: Sequence[str] | None,
-    nuisance: Sequence[str],
+    truth: Any = None,
+    withhold: Sequence[str] | None = None,
+    unknown_wrenches: Sequence[str] | None = None,
+    torques: Sequence[str] | None = None,
+    nuisance: Sequence[str] = ROBOT,
 ) -> tuple[Predictor, list[str]]:
+    """Gives what predicts motions like this one by each candidate, as `validate` does, and what to know of it."""
     model = estimate.model
     parameters, reference = np.asarray(estimate.parameters), np.asarray(estimate.reference)
     notes: list[str] = []

@@ -1,0 +1,76 @@
+"""Base parameters: what the data alone say, with relative standard errors and the map of correlations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.report.packing import pack_numbers
+from steelyard.report.sections.recordings import as_label
+from steelyard.report.sections.section import Figure, Section
+
+if TYPE_CHECKING:
+    from steelyard.report.report import Report
+
+_MOST_IN_MAP = 150
+_TERMS = 4
+
+
+def list_base_parameters(report: Report) -> Section:
+    """Gives every base parameter, by its effect, and how their errors hang together."""
+    base = report.estimate.base
+    order = np.argsort(-base.effects * np.abs(base.reference)).tolist()
+    intervals = base.intervals()
+    rows = [
+        {
+            "name": base.names[place],
+            "stands_for": base.describe(place, terms=_TERMS),
+            "value": float(base.values[place]),
+            "error": float(base.standard_errors[place]),
+            "rsd": float(base.rsd[place]) if np.isfinite(base.rsd[place]) else None,
+            "low": float(intervals[place, 0]),
+            "high": float(intervals[place, 1]),
+            "reference": float(base.reference[place]),
+            "effect": float(base.effects[place] * abs(base.values[place])),
+            "well": bool(base.well_identified[place]),
+        }
+        for place in order
+    ]
+    shown = sorted(order[:_MOST_IN_MAP])
+    figures = {}
+    if len(shown) > 1:
+        names = [as_label(base.names[place]) for place in shown]
+        figures["correlation"] = Figure(
+            [
+                {
+                    "type": "heatmap",
+                    "z": pack_numbers(base.correlation[np.ix_(shown, shown)]),
+                    "x": names,
+                    "y": names,
+                    "zmin": -1,
+                    "zmax": 1,
+                    "meta": {"role": "correlation"},
+                    "hovertemplate": "%{y}<br>%{x}<br>correlation %{z:.3f}<extra></extra>",
+                }
+            ],
+            {
+                "xaxis": {"showticklabels": False, "constrain": "domain"},
+                "yaxis": {"showticklabels": False, "scaleanchor": "x", "autorange": "reversed", "constrain": "domain"},
+                "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
+            },
+            "Correlations of the errors of base parameters; far from zero where two are hard to tell apart.",
+            560,
+        )
+    pairs = [{"one": one, "other": other, "value": value} for one, other, value in base.strongest_pairs(8, above=0.9)]
+    context = {
+        "rows": rows,
+        "rank": base.rank,
+        "well": int(np.count_nonzero(base.well_identified)),
+        "dropped": list(base.dropped[:12]),
+        "dropped_count": len(base.dropped),
+        "in_map": len(shown),
+        "pairs": pairs,
+        "whitened": bool(report.estimate.key.weights),
+    }
+    return Section("base", "Base parameters", "base_parameters.html", context, figures)

@@ -1,0 +1,195 @@
+"""What was found, in sentences for those who have to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from steelyard.identification.base_parameters import half_width
+from steelyard.model.names import in_words
+from steelyard.report.sections.section import Section
+
+if TYPE_CHECKING:
+    from steelyard.report.report import Report
+    from steelyard.validation import Validation
+    from steelyard.validation.bootstrap import Gain
+
+_CLEAR = 2.0
+"""Standard errors by which a mass must have changed to be called clear."""
+
+_HARDLY, _MOSTLY = 0.1, 0.5
+
+
+class Card(NamedTuple):
+    """A number that stands for much.
+
+    Attributes:
+        value: The number with its unit.
+        words: What it is.
+        detail: What else to know.
+    """
+
+    value: str
+    words: str
+    detail: str
+
+
+def describe_findings(report: Report) -> Section:
+    """Gives the headline, a few numbers, and sentences."""
+    tone, verdict = _verdict(report)
+    context = {
+        "headline": _headline(report),
+        "tone": tone,
+        "verdict": verdict,
+        "cards": [card._asdict() for card in _cards(report)],
+        "sentences": [*_changes(report), *_reach(report), *_prediction(report)],
+    }
+    return Section("found", "Found", "findings.html", context)
+
+
+def _interval(report: Report) -> float:
+    estimate = report.estimate
+    return half_width(0.95, estimate.freedom) * estimate.total_mass_error
+
+
+def _headline(report: Report) -> str:
+    estimate = report.estimate
+    before = float(estimate.reference[:, 0].sum())
+    change = estimate.total_mass - before
+    kind = "its links that move weigh" if estimate.model.base == "fixed" else "it weighs"
+    compared = (
+        "as much as its model file says"
+        if abs(change) < 0.005
+        else f"{abs(change):.2f} kg {'more' if change > 0 else 'less'} than its model file says"
+    )
+    return f"{estimate.model.name}: {kind} {estimate.total_mass:.2f} kg, {compared}."
+
+
+def _verdict(report: Report) -> tuple[str, str]:
+    """Gives the tone ("good", "caution") and one sentence: may this model be used?"""
+    estimate, validation = report.estimate, report.validation
+    gain = None if validation is None else _together(validation, "corrected")
+    if estimate.status in _STATUS:
+        return "caution", _STATUS[estimate.status]
+    if validation is None:
+        return "caution", "Not yet validated: predict a recording that was not used (--validate) before relying on it."
+    if validation.kind != "cross":
+        return "caution", (
+            "Validated on data that the estimate was made from; that proves little. Predict another recording."
+        )
+    if gain is None:
+        return "caution", "No row of the unseen motion was measured in full; what is predicted could not be compared."
+    return ("good" if gain.verdict == "real" else "caution"), _GAINS[gain.verdict]
+
+
+_STATUS = {
+    "weak": "The recordings say little: what is new here is hardly more than the weight. See the notes.",
+    "stopped": "The search stopped before it settled; the numbers are not the best that these data give.",
+}
+_GAINS = {
+    "real": "On a motion that it never saw, it predicts better than the model file, and better than the model file "
+    "scaled to the right weight; that is not chance.",
+    "worse": "On a motion that it never saw, it predicts worse than the model file scaled to the right weight.",
+    "undecided": "On a motion that it never saw, chance could explain whether it predicts better than the model file "
+    "scaled to the right weight; predict a longer recording.",
+}
+
+
+def _together(validation: Validation, other: str) -> Gain | None:
+    """Gives how much better all rows together are predicted than by another candidate."""
+    gains = validation.improvement[other]
+    return next((gains[row] for row in ("total", "torques", "projected") if row in gains), None)
+
+
+def _cards(report: Report) -> list[Card]:
+    estimate, validation = report.estimate, report.validation
+    before = float(estimate.reference[:, 0].sum())
+    cards = [
+        Card(
+            f"{estimate.total_mass:.2f} kg",
+            "total mass",
+            f"± {_interval(report):.2f} kg (95 %); the model file says {before:.2f} kg",
+        )
+    ]
+    gain, fairer = (None if validation is None else _together(validation, each) for each in ("reference", "corrected"))
+    if gain is not None and fairer is not None and np.isfinite(gain.ratio):
+        cards.append(
+            Card(
+                f"{100.0 * gain.ratio:.2g} %",
+                "of the model file's error on unseen motion",
+                f"{100.0 * fairer.ratio:.2g} % of the error of the model file scaled to the right weight",
+            )
+        )
+    determined = estimate.determined[:, :4].mean(axis=1)
+    cards.append(
+        Card(
+            f"{int(np.count_nonzero(determined >= _MOSTLY))} of {len(determined)}",
+            "links mostly decided by the data",
+            "masses and centres of mass; the rest leans on the model file",
+        )
+    )
+    if report.truth is not None:
+        errors = [np.sqrt(np.mean(np.square(each[:, 0] - report.truth[:, 0]))) for each in _both(report)]
+        cards.append(
+            Card(
+                f"{1e3 * errors[1]:.0f} g",
+                "error of a link's mass (rms), against the truth",
+                f"the model file's was {1e3 * errors[0]:.0f} g; known because this robot is virtual",
+            )
+        )
+    return cards
+
+
+def _both(report: Report) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(report.estimate.reference), np.asarray(report.estimate.parameters)
+
+
+def _changes(report: Report) -> list[str]:
+    """Tells which links clearly differ from the model file."""
+    estimate = report.estimate
+    before, after = _both(report)
+    change = after[:, 0] - before[:, 0]
+    errors = estimate.standard_errors[:, 0]
+    clear = [
+        row
+        for row in np.argsort(-np.abs(change)).tolist()
+        if abs(change[row]) > _CLEAR * errors[row] and abs(change[row]) > 0.005
+    ]
+    if not clear:
+        return ["No single link's mass differs from the model file by clearly more than its own uncertainty."]
+    said = [
+        f"{estimate.model.links[row]} by {change[row]:+.2f} kg ({100.0 * change[row] / before[row, 0]:+.0f} %)"
+        if before[row, 0] > 0.0
+        else f"{estimate.model.links[row]} by {change[row]:+.2f} kg"
+        for row in clear
+    ]
+    return [f"Clearly different from the model file in mass: {in_words(said, limit=6)}."]
+
+
+def _reach(report: Report) -> list[str]:
+    """Tells what the data did not say."""
+    estimate = report.estimate
+    determined = estimate.determined[:, :4].mean(axis=1)
+    hardly = [link for link, share in zip(estimate.model.links, determined, strict=True) if share < _HARDLY]
+    if not hardly:
+        return []
+    return [
+        f"The recordings say next to nothing about {in_words(hardly, limit=6)}: "
+        f"{'its numbers are' if len(hardly) == 1 else 'their numbers are'} the model file's, kept physically possible."
+    ]
+
+
+def _prediction(report: Report) -> list[str]:
+    """Tells, axis by axis, what is predicted better or worse than by the scaled model file."""
+    validation = report.validation
+    if validation is None:
+        return []
+    gains = {row: gain for row, gain in validation.improvement["corrected"].items() if row in validation.wrench.rows}
+    rows = {verdict: [row for row, gain in gains.items() if gain.verdict == verdict] for verdict in _GAINS}
+    said = [
+        f"{words} in {in_words(rows[verdict], limit=6)}"
+        for verdict, words in (("real", "better"), ("worse", "worse"), ("undecided", "no clear difference"))
+        if rows[verdict]
+    ]
+    return [f"Axis by axis, beside the model file scaled to the right weight: {', '.join(said)}."] if said else []

@@ -1,0 +1,63 @@
+"""What a reader has to know, and how to make the same report again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.report.sections.section import Section
+
+if TYPE_CHECKING:
+    from steelyard.report.report import Report
+
+
+def list_notes(report: Report) -> Section:
+    """Gives all notes, numbered through, and what was learned of the sensors."""
+    groups = [("Of the estimate", list(report.estimate.notes))]
+    if report.validation is not None:
+        groups.append(("Of the validation", list(report.validation.notes)))
+    if report.remarks:
+        groups.append(("Of the recordings", list(report.remarks)))
+    numbered, number = [], 0
+    for title, notes in groups:
+        if notes:
+            numbered.append({"title": title, "start": number + 1, "notes": notes})
+            number += len(notes)
+    nuisance = [{"name": name, "value": float(value)} for name, value in report.estimate.nuisance.items()]
+    context = {"groups": numbered, "nuisance": nuisance, "active": list(report.estimate.active)}
+    return Section("notes", "Notes", "notes.html", context)
+
+
+def show_provenance(report: Report) -> Section:
+    """Gives where everything came from, and the command to run it again."""
+    estimate, provenance = report.estimate, report.estimate.provenance
+    fit = estimate.fit
+    facts = [
+        ("Model", f"{estimate.model.name}, {estimate.model.description.file.path.name}"),
+        ("Model file, SHA-256", provenance["model"]["sha256"]),
+        ("Method", estimate.method),
+        ("Status", estimate.status),
+        ("Base link", estimate.key.base),
+        ("Samples", f"{fit.sample_count}, worth {fit.effective_count:.0f} independent ones"),
+        ("Equations", f"{fit.row_count}, {'whitened' if estimate.key.weights else 'plain'}"),
+        ("Measured", ", ".join(estimate.key.measured) or "joint torques alone"),
+        ("Joint torques", ", ".join(estimate.key.torques) or "none"),
+        ("Base parameters", f"{estimate.base.rank}, condition number {estimate.base.condition:.3g}"),
+        ("Cost", f"{fit.cost:.4g}; model file {fit.reference_cost:.4g}; scaled {fit.corrected_cost:.4g}"),
+        ("Steelyard", provenance["steelyard"]),
+    ]
+    context = {
+        "facts": facts,
+        "recordings": [
+            {"sha256": each["sha256"], "start": each["start"], "end": each["end"]} for each in provenance["recordings"]
+        ],
+        "options": json.dumps(provenance["options"], indent=2, default=_plain, ensure_ascii=False),
+        "command": report.command,
+    }
+    return Section("provenance", "Provenance", "provenance.html", context)
+
+
+def _plain(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else str(value)

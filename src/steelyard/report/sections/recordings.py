@@ -1,0 +1,223 @@
+"""What was measured against what is predicted: over time, what is left of it, its spectrum, and who stood when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.report.packing import pack_numbers
+from steelyard.report.sections.section import Figure, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.model.parameters import FloatArray
+    from steelyard.report.report import Report
+    from steelyard.report.traces import Trace
+
+ROLES = {"measured": "measured", "reference": "model file", "estimate": "identified", "truth": "truth"}
+"""Whose line it is, and what it is called."""
+
+_MOST_ROWS = 12
+_COLUMNS = 2
+_ROW_HEIGHT = 200
+
+
+def show_wrenches(report: Report) -> Section:
+    """Gives measured against reconstructed wrenches and torques, recording by recording."""
+    figures = {f"wrench-{number}": _over_time(trace) for number, trace in enumerate(report.traces)}
+    return Section("wrenches", "Wrenches", "wrenches.html", {"traces": _tabs(report.traces)}, figures)
+
+
+def show_residuals(report: Report) -> Section:
+    """Gives what predictions leave, over time, and its spectrum."""
+    figures: dict[str, Figure] = {}
+    for number, trace in enumerate(report.traces):
+        figures[f"residual-{number}"] = _residuals(trace)
+        if trace.spectrum is not None:
+            figures[f"spectrum-{number}"] = _spectrum(trace)
+    tabs = [
+        tab | {"spectrum": trace.spectrum is not None}
+        for tab, trace in zip(_tabs(report.traces), report.traces, strict=True)
+    ]
+    return Section("residuals", "Residuals", "residuals.html", {"traces": tabs}, figures)
+
+
+def show_contacts(report: Report) -> Section | None:
+    """Gives when each sole stood and what it carried; None where nothing tells."""
+    traces = [trace for trace in report.traces if trace.contacts]
+    if not traces:
+        return None
+    figures = {f"contact-{number}": _contacts(trace) for number, trace in enumerate(traces)}
+    return Section("contacts", "Contacts", "contacts.html", {"traces": _tabs(traces)}, figures)
+
+
+def _tabs(traces: Sequence[Trace]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": trace.name,
+            "purpose": trace.purpose,
+            "duration": trace.duration,
+            "every": trace.every,
+            "base": trace.base,
+            "bandwidth": trace.bandwidth,
+            "left_out": max(0, len(trace.rows) - _MOST_ROWS),
+            "rows": [
+                {"row": row, "unit": unit, **{each: float(values[place]) for each, values in trace.rmse.items()}}
+                for place, (row, unit) in enumerate(zip(trace.rows, trace.units, strict=True))
+            ],
+        }
+        for trace in traces
+    ]
+
+
+def _grid(trace: Trace, quantity: str, *, x_title: str, log: bool = False) -> tuple[dict[str, Any], int]:
+    """Gives a layout with one small plot for each row, two beside each other, all on the same horizontal axis."""
+    count = min(len(trace.rows), _MOST_ROWS)
+    lines = max(1, -(-count // _COLUMNS))
+    layout: dict[str, Any] = {
+        "grid": {"rows": lines, "columns": _COLUMNS, "pattern": "independent", "ygap": 0.32, "xgap": 0.14},
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "top", "yref": "container", "x": 0},
+        "margin": {"l": 56, "r": 12, "t": 56, "b": 56},
+        "hovermode": "x",
+        "annotations": [],
+    }
+    for place in range(count):
+        suffix = "" if place == 0 else str(place + 1)
+        last = place >= count - _COLUMNS
+        layout[f"xaxis{suffix}"] = {"matches": "x" if place else None, "title": {"text": x_title if last else ""}}
+        layout[f"yaxis{suffix}"] = {"title": {"text": ""}, "nticks": 5}
+        if log:
+            layout[f"yaxis{suffix}"] |= {"type": "log", "exponentformat": "power", "nticks": 4}
+            layout[f"xaxis{suffix}"] |= {"type": "log", "nticks": 6}
+        layout["annotations"].append(
+            {
+                "text": f"{as_label(trace.rows[place])} ({quantity.format(unit=as_label(trace.units[place]))})",
+                "xref": f"x{suffix} domain",
+                "yref": f"y{suffix} domain",
+                "x": 0.0,
+                "y": 1.0,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": 12},
+            }
+        )
+    return layout, 80 + _ROW_HEIGHT * lines
+
+
+def as_label(name: str) -> str:
+    """Gives a name without what plotly would take for markup."""
+    return name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _line(trace: Trace, place: int, role: str, x: FloatArray, y: FloatArray) -> dict[str, Any]:
+    suffix = "" if place == 0 else str(place + 1)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": ROLES[role],
+        "legendgroup": role,
+        "showlegend": place == 0,
+        "meta": {"role": role},
+        "x": pack_numbers(x),
+        "y": pack_numbers(y),
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+        "hovertemplate": f"%{{y:.4g}} {as_label(trace.units[place])}",
+    }
+
+
+def _broken(trace: Trace, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gives times and values with a hole where the motion breaks off, so that no line is drawn across."""
+    places = np.searchsorted(trace.time, trace.breaks)
+    return np.insert(trace.time, places, np.nan), np.insert(values, places, np.nan)
+
+
+def _over_time(trace: Trace) -> Figure:
+    layout, height = _grid(trace, "{unit}", x_title="time (s)")
+    data = []
+    for place in range(min(len(trace.rows), _MOST_ROWS)):
+        data.append(_line(trace, place, "measured", *_broken(trace, trace.measured[:, place])))
+        data += [
+            _line(trace, place, role, *_broken(trace, trace.predicted[role][:, place]))
+            for role in ("reference", "estimate")
+        ]
+    alt = f"Forces and moments of {trace.name} over time: measured, predicted by the model file, and as identified."
+    return Figure(data, layout, alt, height)
+
+
+def _residuals(trace: Trace) -> Figure:
+    layout, height = _grid(trace, "error, {unit}", x_title="time (s)")
+    data = []
+    for place in range(min(len(trace.rows), _MOST_ROWS)):
+        data += [
+            _line(trace, place, role, *_broken(trace, trace.predicted[role][:, place] - trace.measured[:, place]))
+            for role in ("reference", "estimate")
+        ]
+    alt = f"What the model file and the identified model leave unexplained of {trace.name}, over time."
+    return Figure(data, layout, alt, height)
+
+
+def _spectrum(trace: Trace) -> Figure:
+    spectrum = trace.spectrum
+    assert spectrum is not None  # noqa: S101  (its caller saw it)
+    layout, height = _grid(trace, "{unit}/√Hz", x_title="frequency (Hz)", log=True)
+    data = []
+    for place in range(min(len(trace.rows), _MOST_ROWS)):
+        # Packed evenly, small numbers of many decades would be lost: logarithms are packed, and the page undoes it.
+        lines = {"measured": spectrum.measured} | {
+            role: spectrum.residuals[role] for role in ("reference", "estimate") if role in spectrum.residuals
+        }
+        for role, values in lines.items():
+            line = _line(trace, place, role, spectrum.frequency, values[:, place])
+            line["y"] = pack_numbers(np.log10(np.maximum(values[:, place], 1e-12))) | {"power_of_ten": True}
+            data.append(line)
+    alt = f"Spectra of what was measured in {trace.name} and of what both models leave."
+    return Figure(data, layout, alt, height)
+
+
+def _contacts(trace: Trace) -> Figure:
+    soles = list(trace.contacts)
+    bars = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": sole,
+            "base": [start for start, _ in trace.contacts[sole]],
+            "x": [end - start for start, end in trace.contacts[sole]],
+            "y": [as_label(sole)] * len(trace.contacts[sole]),
+            "meta": {"role": f"sole-{place % 4}"},
+            "showlegend": False,
+            "hovertemplate": "%{base:.2f} s, for %{x:.2f} s",
+            "width": 0.5,
+        }
+        for place, sole in enumerate(soles)
+    ]
+    loads = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": as_label(sole),
+            "x": pack_numbers(trace.time),
+            "y": pack_numbers(trace.loads[sole]),
+            "meta": {"role": f"sole-{place % 4}"},
+            "xaxis": "x",
+            "yaxis": "y2",
+            "hovertemplate": "%{y:.4g} N",
+        }
+        for place, sole in enumerate(soles)
+        if sole in trace.loads
+    ]
+    layout = {
+        "barmode": "overlay",
+        "margin": {"l": 90, "r": 12, "t": 30, "b": 44},
+        "xaxis": {"title": {"text": "time (s)"}, "anchor": "y2"},
+        "yaxis": {"domain": [0.66, 1.0], "autorange": "reversed"},
+        "yaxis2": {"domain": [0.0, 0.56], "title": {"text": "load (N)"}, "rangemode": "tozero"},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "hovermode": "closest",
+    }
+    alt = f"When each sole stood on the ground in {trace.name}, and the force that it carried."
+    return Figure([*bars, *loads], layout, alt, 320)
