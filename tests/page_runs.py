@@ -1,0 +1,183 @@
+"""Runs what stands on a page of the documentation, as a reader would: from the top to the bottom, in one folder.
+
+Blocks of ``python`` share their names, blocks of ``sh`` are run for their lines that begin with ``steelyard``. Comments
+on the page, which no reader sees, say what the folder holds and what a test may shorten:
+
+    <!-- stand-in: dance.csv = g1 dance -->       a recording of the laboratory, short
+    <!-- stand-in: my_robot.urdf = urdf talos --> a model file
+    <!-- stand-in: my_robot.toml = setup g1 -->   a ready setup
+    <!-- file: arm.urdf -->                       the next block is this file
+    <!-- shortened: duration=60.0 to duration=8.0 -->
+    <!-- exits: 1 -->                             of the commands of the next block
+    <!-- prints -->                               the next block is what the last one printed, but for its numbers
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from steelyard.cli import main
+from tests.humanoids import path_of
+from tests.laboratory.trials import short_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PIECE = re.compile(
+    r"<!-- (?P<comment>.*?) -->|^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```", re.DOTALL | re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page.
+
+    Attributes:
+        language: Behind the fence: "python", "sh", "toml".
+        body: Its lines.
+        remarks: The comments right before it, by what they are about.
+    """
+
+    language: str
+    body: str
+    remarks: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the documentation.
+
+    Attributes:
+        name: Its path below the folder of the documentation.
+        blocks: Its blocks, in order.
+        stand_ins: By file, what stands in for it.
+        shortened: What a test replaces by what.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    stand_ins: dict[str, str]
+    shortened: tuple[tuple[str, str], ...]
+
+    def runs(self, *, python: bool) -> bool:
+        """Tells whether there is anything to run."""
+        return any((block.language == "python" and python) or list(_commands(block.body)) for block in self._shell())
+
+    def _shell(self) -> Iterator[Block]:
+        return (block for block in self.blocks if block.language in ("python", "sh"))
+
+
+def read_page(path: Path, folder: Path) -> Page:
+    """Reads a page, and what its comments say."""
+    blocks: list[Block] = []
+    stand_ins: dict[str, str] = {}
+    shortened: list[tuple[str, str]] = []
+    remarks: dict[str, str] = {}
+    for piece in _PIECE.finditer(path.read_text(encoding="utf-8")):
+        if piece["comment"] is None:
+            blocks.append(Block(piece["language"], piece["body"], remarks))
+            remarks = {}
+            continue
+        about, _, rest = (part.strip() for part in piece["comment"].partition(":"))
+        if about == "stand-in":
+            name, _, what = (part.strip() for part in rest.partition("="))
+            stand_ins[name] = what
+        elif about == "shortened":
+            long, _, short = (part.strip() for part in rest.partition(" to "))
+            shortened.append((long, short))
+        else:
+            remarks[about] = rest
+    return Page(path.relative_to(folder).as_posix(), tuple(blocks), stand_ins, tuple(shortened))
+
+
+def run_page(page: Page, folder: Path, *, python: bool) -> None:
+    """Runs a page in a folder, which is the current one.
+
+    Args:
+        page: The page.
+        folder: The folder.
+        python: Whether its Python is run too, which it is not where another test does.
+    """
+    for name, what in page.stand_ins.items():
+        _stand_in(folder / name, what)
+    names: dict[str, Any] = {"__name__": page.name}
+    said = ""
+    for block in page.blocks:
+        body = block.body
+        for long, short in page.shortened:
+            body = body.replace(long, short)
+        if "file" in block.remarks:
+            (folder / block.remarks["file"]).write_text(body, encoding="utf-8")
+        elif block.language == "python" and python:
+            said = _run_python(body, page.name, names)
+        elif block.language == "sh":
+            code = int(block.remarks.get("exits", "0"))
+            said = "".join(_run_command(command, code) for command in _commands(body))
+        elif "prints" in block.remarks:
+            _compare(body, said, page.name)
+
+
+def _commands(body: str) -> Iterator[list[str]]:
+    for line in body.replace("\\\n", " ").splitlines():
+        if line.startswith("steelyard "):
+            yield shlex.split(line, comments=True)
+
+
+def _run_command(command: list[str], expected: int) -> str:
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+    argv, sys.argv = sys.argv, command
+    try:
+        with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+            code: Any = 0
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code or 0
+    finally:
+        sys.argv = argv
+    output, errors = (_written(stream) for stream in streams)
+    assert code == expected, f"{shlex.join(command)} ended with {code}: {errors or output}"
+    return output
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
+
+
+def _run_python(body: str, name: str, names: dict[str, Any]) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(body, name, "exec"), names)  # noqa: S102
+    return output.getvalue()
+
+
+def _stand_in(path: Path, what: str) -> None:
+    kind, _, name = what.partition(" ")
+    if kind == "urdf":
+        shutil.copyfile(path_of(name), path)
+    elif kind == "setup":
+        path.write_bytes((files("steelyard.setups") / f"{name}.toml").read_bytes())
+    else:
+        short_trial(kind, name, noise="default").recording.write(path)
+
+
+def _compare(shown: str, said: str, page: str) -> None:
+    """Holds what a page shows against what was printed: line by line, numbers and blanks aside."""
+    printed = _without_numbers(said)
+    for line in shown.splitlines():
+        for part in re.split("…|\\.\\.\\.", line):
+            assert _without_numbers(part) in printed, f"{page} shows {line!r}, which is not printed"
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"[-+]?\d[\d.e+-]*", "#", text)).strip()
