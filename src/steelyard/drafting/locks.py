@@ -1,0 +1,72 @@
+"""Joints that must be locked for a model to be a tree of independent joints, each with mass beyond it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from steelyard.model.description import Connection, Description, Joint
+
+LockPosition = float | tuple[float, ...]
+
+
+def propose_locks(description: Description) -> dict[str, tuple[LockPosition, str]]:
+    """Gives the joints to lock, by name, with the position of each and why.
+
+    Those that other joints follow (mimic, equality), with which these are locked too; those that follow what is no joint
+    of the file; and those with nothing but massless parts beyond them.
+    """
+    moving = {c.joint.name: c for c in description.connections if c.joint.kind not in ("fixed", "free")}
+    names = {c.joint.name for c in description.connections}
+    locks: dict[str, tuple[LockPosition, str]] = {}
+    for name, connection in moving.items():
+        if connection.mimic is None:
+            continue
+        leader = _leader(moving, connection)
+        if leader is None:
+            locks[name] = (rest_position(connection.joint), "it follows itself or another follower in a circle")
+        elif leader in moving:
+            locks[leader] = (rest_position(moving[leader].joint), f"{name} and perhaps others follow it")
+        elif leader and leader not in names:
+            locks[name] = (rest_position(connection.joint), f"it follows {leader}, which is no joint of the file")
+    empty = empty_parts(description)
+    for name, connection in moving.items():
+        if connection.child in empty and name not in locks and connection.mimic is None:
+            locks[name] = (rest_position(connection.joint), f"nothing beyond it has mass ({connection.child})")
+    return locks
+
+
+def rest_position(joint: Joint) -> LockPosition:
+    """Gives the position nearest to zero within a joint's limits; a ball joint's is its quaternion x y z w."""
+    if joint.kind == "ball":
+        return (0.0, 0.0, 0.0, 1.0)
+    return float(np.clip(0.0, joint.lower, joint.upper)) if joint.lower <= joint.upper else 0.0
+
+
+def _leader(moving: dict[str, Connection], follower: Connection) -> str | None:
+    """Gives the joint at the head of a line of followers; None where they follow each other in a circle."""
+    seen = {follower.joint.name}
+    name = follower.mimic.leader if follower.mimic is not None else ""
+    while name in moving and (mimic := moving[name].mimic) is not None:
+        if name in seen:
+            return None
+        seen.add(name)
+        name = mimic.leader
+    return None if name in seen else name
+
+
+def empty_parts(description: Description) -> set[str]:
+    """Gives the parts that have no mass, and nothing with mass beyond them."""
+    children: dict[str, list[str]] = {}
+    for connection in description.connections:
+        children.setdefault(connection.parent, []).append(connection.child)
+    order = [description.root]
+    for part in order:
+        order += children.get(part, [])
+    empty: set[str] = set()
+    for part in reversed(order):
+        if description.parts[part].massless and all(child in empty for child in children.get(part, [])):
+            empty.add(part)
+    return empty

@@ -1,0 +1,39 @@
+"""Pairs of names said in as few patterns as will do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steelyard.drafting.words import SideMark, side_patterns
+from steelyard.model.names import pair_by_patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LEAST = 2
+"""Pairs that a pattern must stand for; a single one is named."""
+
+
+def cover_pairs(pairs: Sequence[tuple[str, str, tuple[SideMark, ...]]], names: Sequence[str]) -> list[tuple[str, str]]:
+    """Gives patterns, and names where no pattern does, that pair the given names and no others.
+
+    Args:
+        pairs: Left name, right name, and the marks of the side in the left one's.
+        names: All names that patterns will be held against.
+    """
+    wanted = {frozenset((left, right)) for left, right, _ in pairs}
+    candidates: dict[tuple[str, str], set[frozenset[str]]] = {}
+    for left, _, marks in pairs:
+        for pattern in side_patterns(left, marks) if marks else ():
+            matched = {frozenset(pair) for pair in pair_by_patterns(*pattern, names)}
+            if matched <= wanted:
+                candidates.setdefault(pattern, matched)
+    chosen: list[tuple[str, str]] = []
+    open_pairs = set(wanted)
+    while candidates:
+        best = max(candidates, key=lambda pattern: len(candidates[pattern] & open_pairs))
+        if len(candidates[best] & open_pairs) < min(_LEAST, len(wanted)):
+            break
+        chosen.append(best)
+        open_pairs -= candidates.pop(best)
+    return chosen + [(left, right) for left, right, _ in pairs if frozenset((left, right)) in open_pairs]

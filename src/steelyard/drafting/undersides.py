@@ -1,0 +1,310 @@
+"""The underside of a foot: the outline of what touches the ground when it stands on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
+from steelyard.exceptions import ModelError
+from steelyard.model.geometry import shape_points
+from steelyard.stance.footing import FLATNESS, LEAST_WIDTH
+
+if TYPE_CHECKING:
+    import pinocchio as pin
+
+    from steelyard.model import Model
+    from steelyard.model.description import Geometry
+    from steelyard.model.parameters import FloatArray
+
+MOST_CORNERS = 8
+"""Corners to which an outline is thinned."""
+
+_ROUND = ("sphere", "ellipsoid", "capsule")
+_STEEPEST = np.cos(np.pi / 4.0)
+_LEAST_SHARE = 0.25
+"""Share of a foot's shadow that its underside has, unless the foot stands on an edge."""
+_SAME_DIRECTION = np.cos(np.radians(3.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Underside:
+    """The outline of a body's underside.
+
+    Attributes:
+        corners: In the body's joint frame, in order around it, flat, shape (n, 3), m.
+        up: Upward normal of its plane in the body's joint frame.
+        part: Name of the part whose shape is the lowest.
+        source: From which shapes it was taken, in words.
+        sure: Whether shapes tell it, and nothing was made up.
+    """
+
+    corners: FloatArray
+    up: FloatArray
+    part: str
+    source: str
+    sure: bool
+
+    @property
+    def area(self) -> float:
+        """Area of the outline, m²."""
+        return float(_hull(_flatten(self.corners, self.up)).volume)
+
+    @property
+    def height(self) -> float:
+        """Height of its plane along `up`, in the body's joint frame, m."""
+        return float(self.corners[0] @ self.up)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shape:
+    geometry: Geometry
+    placement: pin.SE3
+    part: str
+    points: FloatArray  # in the body's joint frame
+
+
+@dataclass(frozen=True)
+class LostMeshes:
+    """Mesh files of a body that were not found or cannot be read.
+
+    Attributes:
+        messages: What is wrong with each.
+    """
+
+    messages: tuple[str, ...]
+
+
+def find_underside(
+    model: Model, body: int, up: FloatArray, *, whole_foot: bool = True
+) -> Underside | LostMeshes | None:
+    """Gives the underside of a body, or what kept it from being seen; None where the body has no shapes.
+
+    What collides counts; where nothing does, what is drawn. Where both are meshes, both count: a simplified mesh may end
+    before the toe does. Of a mesh or a box every corner up to `FLATNESS` above the lowest belongs to it, of a round shape
+    the lowest points alone, so that four contact spheres give four corners. A foot whose colliding shapes stand on an edge
+    or a point is taken as it is drawn; where that does so too, by its greatest flat face that looks down within 45°; and
+    where it is round, by the patch on which it would sink in by `FLATNESS`.
+
+    Args:
+        model: The model.
+        body: Index of the body.
+        up: The direction that is up, in the body's joint frame, unit vector.
+        whole_foot: Whether the body is a foot; else it is a leg that ends in one, and only its end counts.
+    """
+    collided, drawn, lost = _read_shapes(model, body)
+    shapes = _standing(collided, drawn, up)
+    if not shapes:
+        return LostMeshes(tuple(lost)) if lost else None
+    missed = any(shape.geometry.shape == "mesh" for shape in shapes) and bool(lost)
+    candidates = [(shapes, up)]
+    if whole_foot:
+        candidates += [(drawn, up)] if collided and drawn else []
+        candidates += [(shapes, face) for face in _greatest_face(shapes, up)]
+    for number, (chosen, normal) in enumerate(candidates):
+        outline = _outline(chosen, normal)
+        if outline is not None and (not whole_foot or _fills(outline, chosen, normal)):
+            words = (
+                _in_words(chosen)
+                if number == 0 or chosen is drawn
+                else f"the greatest flat face of {_in_words(chosen)}"
+            )
+            return Underside(
+                outline, normal, _lowest_part(chosen, normal), words, sure=whole_foot and number == 0 and not missed
+            )
+    outline = _outline(shapes, up)
+    if outline is not None:
+        return Underside(outline, up, _lowest_part(shapes, up), _in_words(shapes), sure=False)
+    patch = _patch(shapes, up)
+    words = f"the patch on which {_in_words(shapes)} would sink in by 2 mm"
+    return None if patch is None else Underside(patch, up, _lowest_part(shapes, up), words, sure=False)
+
+
+def _read_shapes(model: Model, body: int) -> tuple[list[_Shape], list[_Shape], list[str]]:
+    """Gives the shapes that collide, those that are only drawn, and what is wrong with those that cannot be read."""
+    collided: list[_Shape] = []
+    drawn: list[_Shape] = []
+    lost: list[str] = []
+    for member in model.bodies[body].members:
+        for geometry in member.part.geometries:
+            try:
+                points = shape_points(geometry, model.description.file.path, model.description.packages)
+            except ModelError as error:
+                lost.append(str(error))
+                continue
+            if not len(points) or not np.all(np.isfinite(points)):
+                continue
+            placement = member.placement * geometry.placement
+            moved = points @ placement.rotation.T + placement.translation
+            shape = _Shape(geometry, placement, member.part.name, moved)
+            (collided if geometry.purpose == "collision" else drawn).append(shape)
+    return collided, drawn, lost
+
+
+def _standing(collided: list[_Shape], drawn: list[_Shape], up: FloatArray) -> list[_Shape]:
+    """Gives the shapes that count; see `find_underside`."""
+    if not collided:
+        return drawn
+    lowest = min(collided, key=lambda shape: float(np.min(shape.points @ up)))
+    if lowest.geometry.shape == "mesh":
+        return [*collided, *(shape for shape in drawn if shape.geometry.shape == "mesh")]
+    return collided
+
+
+def _lowest_part(shapes: list[_Shape], up: FloatArray) -> str:
+    return min(shapes, key=lambda shape: float(np.min(_lowest_points(shape, up) @ up))).part
+
+
+def _fills(outline: FloatArray, shapes: list[_Shape], up: FloatArray) -> bool:
+    """Tells whether an outline fills a fair share of the shadow of shapes; contact spheres need not."""
+    if all(shape.geometry.shape in _ROUND for shape in shapes):
+        return True
+    shadow = _wide_hull(_flatten(np.concatenate([shape.points for shape in shapes]), up))
+    return shadow is None or _area(outline, up) >= _LEAST_SHARE * float(shadow.volume)
+
+
+def _in_words(shapes: list[_Shape]) -> str:
+    kinds = {"sphere": "spheres", "box": "boxes", "mesh": "meshes"}
+    purposes = " and ".join(
+        word
+        for purpose, word in (("collision", "collision"), ("visual", "drawn"))
+        if any(shape.geometry.purpose == purpose for shape in shapes)
+    )
+    count: dict[str, int] = {}
+    for shape in shapes:
+        count[shape.geometry.shape] = count.get(shape.geometry.shape, 0) + 1
+    if "mesh" in count:
+        names = dict.fromkeys(_mesh_name(shape.geometry) for shape in shapes if shape.geometry.shape == "mesh")
+        return f"the {purposes} shapes ({', '.join(list(names)[:2])})"
+    listed = " and ".join(
+        f"{number} {kinds.get(kind, kind + 's') if number > 1 else kind}" for kind, number in count.items()
+    )
+    return f"the {purposes} shapes ({listed})"
+
+
+def _mesh_name(geometry: Geometry) -> str:
+    return str(geometry.uri).rsplit("/", 1)[-1] or "mesh"
+
+
+def _lowest_points(shape: _Shape, up: FloatArray) -> FloatArray:
+    """Gives the points of a shape that may belong to its underside, shape (n, 3)."""
+    geometry, middle, axes = shape.geometry, shape.placement.translation, shape.placement.rotation
+    local = axes.T @ up
+    if geometry.shape == "sphere":
+        return np.asarray([middle - geometry.size[0] * up])
+    if geometry.shape == "ellipsoid":
+        squared = np.array(geometry.size) ** 2 * local
+        return np.asarray([middle - axes @ (squared / np.sqrt(squared @ local))])
+    if geometry.shape in ("capsule", "cylinder"):
+        radius, length = geometry.size
+        ends = [middle + sign * 0.5 * length * axes[:, 2] for sign in (-1.0, 1.0)]
+        if geometry.shape == "capsule":
+            return np.asarray([end - radius * up for end in ends])
+        if abs(local[2]) < _STEEPEST:  # it lies: only its lowest line touches
+            across = up - local[2] * axes[:, 2]
+            return np.asarray([end - radius * across / np.linalg.norm(across) for end in ends])
+    return shape.points
+
+
+def _outline(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
+    """Gives the corners of the underside; None where it is an edge or a point."""
+    points = np.concatenate([_lowest_points(shape, up) for shape in shapes])
+    heights = points @ up
+    low = float(heights.min())
+    return _polygon(points[heights <= low + FLATNESS], up, low)
+
+
+def _polygon(points: FloatArray, up: FloatArray, height: float) -> FloatArray | None:
+    """Gives the thinned convex outline of points, in the plane at a height along `up`."""
+    plane = _plane_axes(up)
+    hull = _wide_hull(points @ plane.T)
+    if hull is None:
+        return None
+    ring = _thinned(hull.points[hull.vertices])
+    return np.asarray(ring @ plane + height * up)
+
+
+def _thinned(ring: FloatArray) -> FloatArray:
+    """Takes away the corners of a convex ring that matter least, until few are left; those that matter nothing anyway."""
+    corners = list(ring)
+    while len(corners) > 3:
+        array = np.array(corners)
+        before, after = np.roll(array, 1, axis=0) - array, np.roll(array, -1, axis=0) - array
+        losses = 0.5 * np.abs(before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0])
+        least = int(np.argmin(losses))
+        if len(corners) <= MOST_CORNERS and losses[least] > 1e-7:
+            break
+        del corners[least]
+    return np.array(corners)
+
+
+def _greatest_face(shapes: list[_Shape], up: FloatArray) -> list[FloatArray]:
+    """Gives the upward normal of the greatest flat face of the hull that looks down within 45°, if there is one."""
+    points = np.unique(np.concatenate([shape.points for shape in shapes]).round(6), axis=0)
+    try:
+        hull = ConvexHull(points)
+    except (QhullError, ValueError):
+        return []
+    inward = -hull.equations[:, :3]
+    edges = hull.points[hull.simplices]
+    areas = 0.5 * np.linalg.norm(np.cross(edges[:, 1] - edges[:, 0], edges[:, 2] - edges[:, 0]), axis=1)
+    down = inward @ up > _STEEPEST
+    if not down.any():
+        return []
+    alike = (inward @ inward[down].T > _SAME_DIRECTION) * areas[:, None]
+    best = int(np.argmax(alike.sum(axis=0)))
+    members = inward @ inward[down][best] > _SAME_DIRECTION
+    normal = (inward[members] * areas[members, None]).sum(axis=0)
+    return [np.asarray(normal / np.linalg.norm(normal))]
+
+
+def _patch(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
+    """Gives the patch of a round foot or an edge: what is less than `FLATNESS` above its lowest point, at least 15 mm wide."""
+    points = np.concatenate([_lowest_points(shape, up) for shape in shapes])
+    low = float((points @ up).min())
+    radii = [shape.geometry.size[0] for shape in shapes if shape.geometry.shape in _ROUND]
+    every = np.concatenate([shape.points for shape in shapes])
+    near = np.concatenate([points[points @ up <= low + FLATNESS], every[every @ up <= low + FLATNESS]])
+    reach = max(np.sqrt(2.0 * min(radii, default=0.0) * FLATNESS), 0.75 * LEAST_WIDTH)
+    plane = _plane_axes(up)
+    flat = near @ plane.T
+    angles = np.linspace(0.0, 2.0 * np.pi, MOST_CORNERS, endpoint=False)
+    circle = reach * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    base = points[points @ up <= low + FLATNESS] @ plane.T
+    widened = (base[:, None, :] + circle).reshape(-1, 2)
+    return _polygon(np.concatenate([widened, flat]) @ plane, up, low)
+
+
+def _plane_axes(up: FloatArray) -> FloatArray:
+    """Gives two unit vectors across `up` that turn with it to the right hand, shape (2, 3)."""
+    ahead = np.eye(3)[int(np.argmin(np.abs(up)))]
+    ahead = ahead - up * (up @ ahead)
+    ahead /= np.linalg.norm(ahead)
+    return np.stack([ahead, np.cross(up, ahead)])
+
+
+def _flatten(points: FloatArray, up: FloatArray) -> FloatArray:
+    return np.asarray(points @ _plane_axes(up).T)
+
+
+def _area(corners: FloatArray, up: FloatArray) -> float:
+    return float(_hull(_flatten(corners, up)).volume)
+
+
+def _hull(flat: FloatArray) -> ConvexHull:
+    return ConvexHull(flat)
+
+
+def _wide_hull(flat: FloatArray) -> ConvexHull | None:
+    """Gives the convex hull of points in a plane; None where it is narrower than a sole may be."""
+    unique = np.unique(flat.round(7), axis=0)
+    if len(unique) < 3:
+        return None
+    if np.linalg.svd(unique - unique.mean(axis=0), compute_uv=False)[1] < 1e-5:
+        return None
+    hull = ConvexHull(unique)
+    ring = hull.points[hull.vertices]
+    widths = [float(np.ptp(ring @ [-edge[1], edge[0]]) / np.hypot(*edge)) for edge in np.roll(ring, -1, axis=0) - ring]
+    return hull if min(widths) >= LEAST_WIDTH else None
