@@ -10,6 +10,9 @@ from steelyard.cli.check import check
 from steelyard.cli.identify import identify
 from steelyard.cli.inspect import inspect
 from steelyard.cli.manners import Commands, run
+from steelyard.cli.payload import payload
+from steelyard.cli.simulate import simulate
+from steelyard.cli.validate import validate
 
 app = typer.Typer(
     name="steelyard",
@@ -23,6 +26,9 @@ app.command()(calibrate)
 app.command()(check)
 app.command()(identify)
 app.command()(inspect)
+app.command()(payload)
+app.command()(simulate)
+app.command()(validate)
 
 
 def _print_version(wanted: bool) -> None:

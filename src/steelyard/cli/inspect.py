@@ -19,6 +19,7 @@ from rich.text import Text
 from steelyard.cli.arguments import AsJson, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.reading import survey_seconds
 from steelyard.cli.wording import on_one_line
 from steelyard.exceptions import RecordingWarning
 from steelyard.inspection import Finding, Inspection, inspect_recording
@@ -30,8 +31,6 @@ from steelyard.recording.reading import find_format
 
 _STYLES = {"fault": "bold red", "warning": "yellow", "remark": "dim"}
 _HEIGHT = 5
-_CHECKS, _VALUES_A_SECOND = 0.6, 1.7e6
-"""Seconds that the checks of sensors take, and values that are surveyed in one."""
 
 
 class Clock(enum.StrEnum):
@@ -84,7 +83,8 @@ def inspect(
         if join:
             opened = iter([join_recordings(list(opened))])
         for recording in opened:
-            with show_progress(quiet=quiet) as progress, show_usual(progress, *_work(recording)):
+            words = f"Inspecting {on_one_line(recording.name)}"
+            with show_progress(quiet=quiet) as progress, show_usual(progress, words, survey_seconds(recording)):
                 results.append(inspect_recording(recording, model))
             _print(console, results[-1], channels=channels, plot=plot)
     for path in [] if png is None else _write_pngs(results, png):
@@ -93,14 +93,6 @@ def inspect(
         typer.echo(json.dumps([result.to_dict() for result in results], indent=2))
     if not exit_zero and not all(result.good for result in results):
         raise typer.Exit(1)
-
-
-def _work(recording: Recording) -> tuple[str, float]:
-    """Gives what is being done, and about how many seconds it takes: a pass over all values, and checks."""
-    return (
-        f"Inspecting {on_one_line(recording.name)}",
-        _CHECKS + len(recording) * len(recording.columns) / _VALUES_A_SECOND,
-    )
 
 
 def _write_pngs(results: Sequence[Inspection], folder: Path) -> list[Path]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from steelyard.cli.interrupts import hold_interrupts, remember_written
 from steelyard.exceptions import SteelyardError
@@ -152,6 +154,15 @@ def write_files(writers: Mapping[Path, Callable[[Path], object]], *, place: str 
         with hold_interrupts():
             _tidy(folders, mark, stuck, [] if done else made)
     return list(writers)
+
+
+def write_json(path: Path, plain: Any) -> None:
+    """Writes plain values as a JSON file; numbers that are none are a mistake of ours.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path.write_text(json.dumps(plain, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _tidy(folders: Iterable[Path], mark: str, stuck: Iterable[Path], made: Iterable[Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +20,10 @@ CREDIBLE = 0.95
 """Probability that the links named for a load have together."""
 
 _WIDTH = 100
-_NAME = 34
+_NUMBERS = 56
+"""Characters that the numbers beside a link's name take."""
+
+_LEAST_WIDTH = 76
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,35 +109,39 @@ class PayloadFinding:
         """Mass of all loads, kg."""
         return float(sum(payload.mass for payload in self.payloads))
 
-    def summary(self) -> str:
-        """Gives the finding as text."""
-        thick, thin = "=" * _WIDTH, "-" * _WIDTH
+    def summary(self, width: int = _WIDTH) -> str:
+        """Gives the finding as text.
+
+        Args:
+            width: Characters in a line, 76 at least.
+        """
+        width = max(width, _LEAST_WIDTH)
+        thick, thin = "=" * width, "-" * width
         beside = "a recording without the load" if self.baseline else "the model"
         lines = [
-            f" {self.robot}: what was added ".center(_WIDTH, "="),
-            f"{'Status:':<12} {self.status:<30} {'Beside:':<20} {beside}",
-            f"{'Ratio:':<12} {f'{self.likelihood_ratio:.4g} (p = {_small(self.p_value)})':<30} "
-            f"{'Nothing was added:':<20} {_small(self.nothing)}",
+            f" {self.robot}: what was added ".center(width, "="),
+            f"{'Status:':<8}{self.status:<24}{'Beside:':<19}{beside}",
+            f"{'Ratio:':<8}{f'{self.likelihood_ratio:.4g} (p {_small(self.p_value)})':<24}{'Nothing was added:':<19}"
+            f"probability {_small(self.nothing)}",
         ]
+        room = width - _NUMBERS
         if self.payloads:
             lines += [
                 thin,
-                f"{'link':<{_NAME}} {'mass kg':>9} {'std err':>8} {'x m':>8} {'y m':>8} {'z m':>8} {'±':>6} "
-                f"{'prob.':>7}",
+                f"{'link':<{room}}{'mass kg':>9}{'std err':>9}{'x m':>8}{'y m':>8}{'z m':>8}{'±':>7}{'prob.':>7}",
             ]
         for payload in self.payloads:
             x, y, z = payload.position
             lines.append(
-                f"{_cut(payload.link):<{_NAME}} {payload.mass:>9.3f} {payload.mass_error:>8.3f} {x:>8.3f} {y:>8.3f} "
-                f"{z:>8.3f} {np.max(payload.position_errors):>6.3f} {payload.probability:>7.3f}"
+                f"{_beside(payload.link, room)}{payload.mass:>9.3f}{payload.mass_error:>9.3f}{x:>8.3f}{y:>8.3f}"
+                f"{z:>8.3f}{np.max(payload.position_errors):>7.3f}{payload.probability:>7.3f}"
             )
             lines += [
-                f"{_cut(f'  or {link}'):<{_NAME}} {payload.masses[link]:>9.3f} {'':>42} "
-                f"{payload.candidates[link]:>7.3f}"
+                f"{_beside(f'  or {link}', room)}{payload.masses[link]:>9.3f}{'':>40}{payload.candidates[link]:>7.3f}"
                 for link in payload.links
                 if link != payload.link
             ]
-        return "\n".join([*lines, thick, *number_notes(self.notes, _WIDTH)])
+        return "\n".join([*lines, thick, *number_notes(self.notes, width)])
 
     def to_dict(self) -> dict[str, Any]:
         """Gives the finding as plain numbers and text, ready for JSON; a limit that is none is None."""
@@ -173,8 +179,10 @@ class PayloadFinding:
 
 
 def _small(value: float) -> str:
-    return "< 1e-12" if value < 1e-12 else f"{value:.2g}"
+    return "< 1e-12" if value < 1e-12 else f"= {value:.2g}"
 
 
-def _cut(name: str) -> str:
-    return textwrap.shorten(name, _NAME, placeholder="...") if " " in name.strip() else name[:_NAME]
+def _beside(name: str, room: int) -> str:
+    """Gives a name with numbers to come beside it, or below it where it is long; names from files may hold anything."""
+    name = "  " * name.startswith("  ") + " ".join(name.split())
+    return f"{name:<{room}}" if len(name) < room else f"{name}\n{'':<{room}}"

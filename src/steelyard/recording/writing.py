@@ -46,6 +46,15 @@ def write_recording(recording: Recording, path: str | Path) -> None:
         ) from error
 
 
+def check_ending(path: str | Path) -> None:
+    """Refuses the name of a file that no recording can be written to, before there is one.
+
+    Raises:
+        RecordingError: The ending is unknown; the message names those that are.
+    """
+    _find_ending(as_path(path))
+
+
 def _check_and_write(recording: Recording, target: Path) -> None:
     ending = _find_ending(target)
     if target.is_symlink():

@@ -1,0 +1,86 @@
+"""`steelyard validate`: how well does an estimate predict what it has not seen?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from steelyard.cli.arguments import (
+    AsJson,
+    BaseChoice,
+    Force,
+    OffsetsFile,
+    Quiet,
+    Recordings,
+    check_names,
+    complete_nuisances,
+)
+from steelyard.cli.output_folder import check_file, write_files, write_json
+from steelyard.cli.progress import show_progress
+from steelyard.cli.reading import Reader, take_offsets
+from steelyard.identification import load_estimate
+from steelyard.recording.reading import find_format
+from steelyard.regression.nuisance import PRIORS
+from steelyard.validation import validate as validate_estimate
+from steelyard.validation.validation import ROBOT
+
+
+def validate(
+    estimate: Annotated[
+        Path, typer.Argument(metavar="ESTIMATE", help="The estimate.json that `steelyard identify` wrote.")
+    ],
+    recordings: Recordings,
+    base: BaseChoice = None,
+    offsets: OffsetsFile = None,
+    nuisance: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Apply what the estimate found of this too, such as wrench_offset where the sensors were not zeroed "
+            "since; may be repeated.",
+            autocompletion=complete_nuisances,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write all numbers there, as JSON.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """How well does an estimate predict what it has not seen?
+
+    Predicts recordings with the identified parameters, beside the CAD and the CAD scaled to the right weight, axis by
+    axis, and says whether what was gained is more than chance. Data that the estimate was made from are recognised,
+    and said.
+
+    Exits with 0 when there is a comparison, 1 when the data or the problem is bad, 2 when the call is wrong.
+
+    Example: steelyard validate results/estimate.json reach.mcap
+    """
+    check_names(nuisance or [], PRIORS, "--nuisance")
+    found = load_estimate(estimate)
+    added = take_offsets(found.model, offsets)
+    for path in recordings:
+        find_format(path)
+    if output is not None:
+        check_file(output, force=force)
+
+    console = Console(quiet=quiet or as_json)
+    with show_progress(quiet=quiet) as progress:
+        reader = Reader(found.model, base.value if base else None, progress, added)
+        with reader.naming():
+            validation = validate_estimate(found, reader.motions(recordings), nuisance=(*ROBOT, *(nuisance or [])))
+    reader.tell(console)
+    console.print(Text(f"\n{validation.summary()}\n"), soft_wrap=True)
+    plain = validation.to_dict()
+    if output is not None:
+        write_files({output: lambda path: write_json(path, plain)})
+        console.print(Text(f"written: {output}", style="green"), soft_wrap=True)
+    if as_json:
+        typer.echo(json.dumps(plain))

@@ -1,0 +1,87 @@
+"""`steelyard validate`: what it prints and writes is what the functions give."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import steelyard as sy
+from tests.cli.running import run, short_estimate
+from tests.laboratory.trials import robot, short_trial
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("estimates")
+    short_estimate().save(place / "estimate.json")
+    for motion in ("dance", "reach"):
+        short_trial("g1", motion, noise="default").recording.write(place / f"{motion}.npz")
+    return place
+
+
+def expected(**options) -> sy.Validation:
+    recording = short_trial("g1", "reach", noise="default").recording
+    offsets = options.pop("offsets", None)
+    return sy.validate(short_estimate(), sy.reconstruct_motion(robot("g1"), recording, offsets=offsets), **options)
+
+
+def test_it_prints_and_writes_what_the_function_gives(folder, tmp_path):
+    ran = run("validate", folder / "estimate.json", folder / "reach.npz", "-o", tmp_path / "new" / "v.json")
+    assert (ran.code, ran.told) == (0, "")
+    assert expected().summary() in ran.printed
+    assert "reach.npz: 8.00 s" in ran.printed
+    assert json.loads((tmp_path / "new" / "v.json").read_text()) == expected().to_dict()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["v.json"]
+    assert max(len(line) for line in ran.printed.splitlines() if not line.startswith("written")) <= 80
+
+
+def test_options_arrive(folder, tmp_path):
+    arguments = ["validate", folder / "estimate.json", folder / "reach.npz", "--json"]
+    plain = json.loads(run(*arguments, "--nuisance", "wrench_offset").printed)
+    wanted = expected(nuisance=["wrench_offset"]).to_dict()
+    assert plain["wrench"] == wanted["wrench"]
+    assert plain["wrench"] != expected().to_dict()["wrench"]
+    sy.write_offsets(tmp_path / "o.json", {"left_knee_joint": 0.05})
+    turned = json.loads(run(*arguments, "--offsets", tmp_path / "o.json").printed)
+    np.testing.assert_allclose(
+        turned["wrench"]["estimate"]["rmse"], expected(offsets={"left_knee_joint": 0.05}).rmse, rtol=1e-9
+    )
+    standing = json.loads(run(*arguments, "--base", "sole").printed)
+    assert standing["base"] == "pelvis"
+    assert standing["wrench"] != expected().to_dict()["wrench"]
+
+
+def test_data_that_it_was_made_from_are_recognised(folder):
+    assert (
+        "Validation of g1_29dof_rev_1_0: direct"
+        in run("validate", folder / "estimate.json", folder / "dance.npz").printed
+    )
+
+
+def test_several_recordings_count_together_and_quiet_says_nothing(folder, tmp_path):
+    both = [folder / "reach.npz", folder / "dance.npz"]
+    ran = run("validate", folder / "estimate.json", *both, "-o", tmp_path / "v.json", "--quiet")
+    assert (ran.code, ran.printed, ran.told) == (0, "", "")
+    plain = json.loads((tmp_path / "v.json").read_text())
+    assert plain["kind"] == "partly direct"
+    assert plain["sample_count"] > expected().sample_count
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(folder, tmp_path):
+    (tmp_path / "v.json").write_text("mine")
+    arguments = ["validate", folder / "estimate.json", folder / "reach.npz", "-o", tmp_path / "v.json"]
+    ran = run(*arguments)
+    assert ran.code == 1
+    assert ran.told.endswith("v.json is there already; name another file, or replace it with --force\n")
+    assert (tmp_path / "v.json").read_text() == "mine"
+    assert run(*arguments, "--force").code == 0
+    assert json.loads((tmp_path / "v.json").read_text())["kind"] == "cross"
+
+
+def test_calls_that_make_no_sense_exit_with_two(folder):
+    assert run("validate", folder / "estimate.json").code == 2
+    ran = run("validate", folder / "estimate.json", folder / "reach.npz", "--nuisance", "wrench")
+    assert ran.code == 2
+    assert "wrench_offset" in ran.told
