@@ -8,6 +8,7 @@ from steelyard import __version__
 from steelyard.cli.calibrate import calibrate
 from steelyard.cli.check import check
 from steelyard.cli.identify import identify
+from steelyard.cli.init import init
 from steelyard.cli.inspect import inspect
 from steelyard.cli.manners import Commands, run
 from steelyard.cli.payload import payload
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(calibrate)
 app.command()(check)
 app.command()(identify)
+app.command()(init)
 app.command()(inspect)
 app.command()(payload)
 app.command()(simulate)

@@ -229,23 +229,23 @@ def _sole_frame(model: Model, leg: Leg) -> str:
 
 
 def _sole(model: Model, leg: Leg, frame: str, sensor: DraftedWrench) -> DraftedSole:
-    underside = leg.underside
+    underside, foot = leg.underside, model.bodies[leg.foot].name
     if isinstance(underside, Underside):
         placement = model.frames[frame].placement
         vertices: FloatArray = (underside.corners - placement.translation) @ placement.rotation
-        words = f"{len(vertices)} corners of the underside of {underside.part}, from {underside.source}"
-        if leg.also:
-            words += f"; {' and '.join(leg.also)} touch the ground too, and are left out"
+        words = f"{len(vertices)} corners of the underside of {underside.part}"
+        toes = f"; {' and '.join(leg.also)} touch the ground too, and are left out" if leg.also else ""
         sure = underside.sure and leg.sure and not leg.also
-        return DraftedSole(leg.name, frame, vertices, sensor.name, words, sure, "" if sure else "check the corners")
-    name = model.bodies[leg.foot].name
+        advice = "" if sure else "check the corners"
+        detail = f"{words}, from {underside.source}{toes}"
+        return DraftedSole(leg.name, frame, vertices, sensor.name, words + toes, detail, sure, advice)
     if isinstance(underside, LostMeshes):
-        words = f"the shapes of {name} cannot be read: {underside.messages[0]}"
-        return DraftedSole(
-            leg.name, frame, None, sensor.name, words, False, "give --package-path, or write the corners"
-        )
-    words = f"{name} has no shapes, or none to stand flat on"
-    return DraftedSole(leg.name, frame, None, sensor.name, words, False, "write the corners of the sole")
+        words = f"the shapes of {foot} cannot be read"
+        detail, advice = f"{words}: {underside.messages[0]}", "give --package-path, or write the corners"
+    else:
+        detail = words = f"{foot} has no shapes, or none to stand flat on"
+        advice = "write the corners of the sole"
+    return DraftedSole(leg.name, frame, None, sensor.name, words, detail, False, advice)
 
 
 def _as_sensors(sensors: Sequence[DraftedWrench]) -> tuple[WrenchSensor, ...]:

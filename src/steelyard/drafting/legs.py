@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +13,15 @@ from steelyard.drafting.words import ARM_WORDS, LEG_WORDS, side_of, speaks_of, w
 from steelyard.stance.footing import resting_posture
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pinocchio as pin
 
     from steelyard.model import Model
     from steelyard.model.parameters import FloatArray
 
 _LEVEL = 0.15
-"""How much higher than the lowest a limb's end may be, as a share of the robot's height, to stand on the same ground."""
+"""How much higher than the lowest a limb may end, as a share of the robot's height, to stand on the same ground."""
 _LEAST_DROP = 0.2
 """How far below its first joint a leg reaches at least, as a share of the robot's height: casters do not."""
 _FOOT_SHARE = 0.2
@@ -53,14 +55,11 @@ class Leg:
 def find_legs(model: Model) -> list[Leg]:
     """Gives the legs that a model stands on with its joints at rest, in the model's order; none where it has none.
 
-    Limbs whose joints and links have the names of legs count; where no limb has, those with at least two joints that end
-    at the lowest height, unless they have the names of arms or the trunk reaches as low.
+    Limbs whose joints and links have the names of legs count; where no limb has, those with at least two joints that
+    end at the lowest height, unless they have the names of arms or the trunk reaches as low.
     """
     places = place_bodies(model, resting_posture(model))
-    children = children_of(model)
-    ends = [
-        chain for index in range(1, len(places)) if not children[index] and (chain := _limb(model, children, index))
-    ]
+    ends = _limbs(model)
     named = [chain for chain in ends if _speaks(model, chain, LEG_WORDS)]
     up = find_up(model)
     lows = [_low(model, index, place, up) for index, place in enumerate(places)]
@@ -78,7 +77,7 @@ def find_legs(model: Model) -> list[Leg]:
     limbs = [chain for chain in limbs if min(lows[index] for index in chain) <= ground + _LEVEL * height]
     if not named and (len(limbs) < 2 or _trunk_stands(model, up, ground)):
         return []
-    feet = _join(_foot_bodies(places, lows, up, chain) for chain in limbs)
+    feet = _join((chain, _foot_bodies(places, lows, up, chain)) for chain in limbs)
     found = [_leg(model, places, up, bodies, sure=bool(named)) for bodies in feet]
     return _with_names(model, found)
 
@@ -86,13 +85,11 @@ def find_legs(model: Model) -> list[Leg]:
 def find_up(model: Model) -> FloatArray:
     """Gives the direction that is up, in the base link's axes.
 
-    It is what the file says of how its root stands, else z; but where legs, by their names, stretch more along another axis
-    when all joints are at rest, away from them along that one: models of people often have y up.
+    It is what the file says of how its root stands, else z; but where legs, by their names, stretch more along another
+    axis when all joints are at rest, away from them along that one: models of people often have y up.
     """
     places = place_bodies(model, resting_posture(model))
-    children = children_of(model)
-    limbs = [_limb(model, children, index) for index in range(1, len(places)) if not children[index]]
-    legs = [chain for chain in limbs if _speaks(model, chain, LEG_WORDS)]
+    legs = [chain for chain in _limbs(model) if _speaks(model, chain, LEG_WORDS)]
     up = upward(model)
     if not legs:
         return up
@@ -109,16 +106,20 @@ def _low(model: Model, body: int, place: pin.SE3, up: FloatArray) -> float:
     return min(float((place.act(origin)) @ up) for origin in [np.zeros(3), *origins])
 
 
-def _limb(model: Model, children: list[list[int]], end: int) -> list[int]:
-    """Gives the bodies of a limb, from the first that leads to this end and no other, or to parts of one foot alone.
+def _limbs(model: Model) -> list[list[int]]:
+    """Gives the bodies of each limb, its end last.
 
-    A hand's fingers and a foot's toes part late: a limb begins where the trunk, which carries several limbs of two joints
-    or more, ends.
+    A limb begins where the trunk, which carries several limbs of two joints or more, ends. Fingers and toes part later.
     """
+    children = children_of(model)
+    return [_limb(model, children, index) for index in range(1, len(children)) if not children[index]]
+
+
+def _limb(model: Model, children: list[list[int]], end: int) -> list[int]:
     chain = chain_to(model, end)
-    for number in range(len(chain) - 1, 0, -1):
+    for number in range(len(chain) - 2, 0, -1):
         siblings = [child for child in children[chain[number - 1]] if child != chain[number]]
-        if any(_depth(children, sibling) >= 2 for sibling in siblings) and number <= len(chain) - 2:
+        if any(_depth(children, sibling) >= 2 for sibling in siblings):
             return chain[number:]
     return chain
 
@@ -146,20 +147,18 @@ def _trunk_stands(model: Model, up: FloatArray, ground: float) -> bool:
     return reach <= ground + _TOUCH
 
 
-def _foot_bodies(
-    places: list[pin.SE3], lows: list[float], up: FloatArray, chain: list[int]
-) -> tuple[list[int], list[int]]:
-    """Gives a limb, and those of its bodies that belong to its foot."""
+def _foot_bodies(places: list[pin.SE3], lows: list[float], up: FloatArray, chain: list[int]) -> list[int]:
+    """Gives the bodies of a limb that belong to its foot: its end, and what is not much higher."""
     bottom = min(lows[index] for index in chain)
     drop = float(places[chain[0]].translation @ up) - bottom
     near = [index for index in chain if float(places[index].translation @ up) <= bottom + _FOOT_SHARE * drop]
-    return chain, near or chain[-1:]
+    return near or chain[-1:]
 
 
-def _join(limbs: object) -> list[tuple[list[int], list[int]]]:
-    """Joins limbs that share a body of their foot: toes of one foot."""
+def _join(limbs: Iterable[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:
+    """Joins limbs, each with the bodies of its foot, that share one of these: toes of one foot."""
     joined: list[tuple[list[int], list[int]]] = []
-    for chain, feet in limbs:  # type: ignore[attr-defined]
+    for chain, feet in limbs:
         for known, shared in joined:
             if set(shared) & set(feet):
                 known += [index for index in chain if index not in known]
@@ -203,9 +202,6 @@ def _with_names(model: Model, legs: list[Leg]) -> list[Leg]:
     if len(set(names)) < len(legs) or "" in names:
         common = set(words_of(feet[0])).intersection(*(words_of(foot) for foot in feet)) if len(legs) > 1 else set()
         names = [without(foot, common) for foot in feet]
-    if len(set(names)) < len(legs) or "" in names:
+    if len(set(names)) < len(legs) or not all(any(map(str.isalpha, name)) for name in names):
         names = [f"foot_{number}" for number in range(1, len(legs) + 1)]
-    return [
-        Leg(name, leg.bodies, leg.foot, leg.underside, leg.also, leg.sure)
-        for name, leg in zip(names, legs, strict=True)
-    ]
+    return [replace(leg, name=name) for name, leg in zip(names, legs, strict=True)]

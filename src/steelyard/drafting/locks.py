@@ -15,8 +15,8 @@ LockPosition = float | tuple[float, ...]
 def propose_locks(description: Description) -> dict[str, tuple[LockPosition, str]]:
     """Gives the joints to lock, by name, with the position of each and why.
 
-    Those that other joints follow (mimic, equality), with which these are locked too; those that follow what is no joint
-    of the file; and those with nothing but massless parts beyond them.
+    Those that other joints follow (mimic, equality), with which these are locked too; those that follow what is no
+    joint of the file; and those with nothing but massless parts beyond them.
     """
     moving = {c.joint.name: c for c in description.connections if c.joint.kind not in ("fixed", "free")}
     names = {c.joint.name for c in description.connections}

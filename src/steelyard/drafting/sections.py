@@ -46,6 +46,7 @@ class DraftedSole:
         vertices: Its corners, shape (n, 3), m; None where it was not seen.
         wrench: Name of the sensor that feels it.
         source: From what it is known, or why not.
+        detail: The same at greater length, for the file.
         sure: Whether shapes tell it.
         advice: What to do about it.
     """
@@ -55,6 +56,7 @@ class DraftedSole:
     vertices: FloatArray | None
     wrench: str
     source: str
+    detail: str
     sure: bool
     advice: str
 
@@ -118,10 +120,14 @@ def wrench_section(sensors: Sequence[DraftedWrench], others: Sequence[DraftedWre
             'at    = "ground"',
         ]
         lines += ["", *_marked(finding, f"{finding.source}; {finding.advice}"), *commented_out(stub)]
+    for sure in (True, False):
+        named = [sensor.name for sensor in others if sensor.sure == sure]
+        if named:
+            source = f"{'tags' if sure else 'names'} of {in_words(named)}, which feel no sole"
+            advice = "take their # away in the setup if they are recorded"
+            findings.append(DraftFinding("other wrench sensors", _kind(sure), source, advice))
     for sensor in others:
-        advice = "left out: take the # away in the setup if it is recorded"
-        finding = DraftFinding(f"wrench sensor {sensor.name}", _kind(sensor.sure), sensor.source, advice)
-        findings.append(finding)
+        finding = DraftFinding(sensor.name, _kind(sensor.sure), sensor.source)
         lines += [
             "",
             *_marked(finding, f"{sensor.source}; used if you take the # away"),
@@ -154,7 +160,7 @@ def sole_section(soles: Sequence[DraftedSole], why_none: str) -> Section:
         kind: FindingKind = "missing" if sole.vertices is None else _kind(sole.sure)
         finding = DraftFinding(f"sole {sole.name}", kind, sole.source, sole.advice)
         findings.append(finding)
-        lines += ["", *_marked(finding, sole.source)]
+        lines += ["", *_marked(finding, sole.detail)]
         if sole.vertices is None:
             lines += commented_out([*head, _EXAMPLE])
         else:
@@ -191,7 +197,7 @@ def mirror_section(symmetry: Symmetry | None, pairs: Sequence[tuple[str, str]], 
     by_place = [pair for pair in symmetry.partners if not pair.marks]
     worst = max(pair.error for pair in symmetry.partners)
     means = "names and places" if by_name and not by_place else "names, and places" if by_name else "places alone"
-    source = f"{links} links in {links // 2} pairs about the {symmetry.plane} plane, by {means} (within {1e3 * worst:.1f} mm)"
+    source = f"{links // 2} pairs of links about the {symmetry.plane} plane, by {means} (within {1e3 * worst:.1f} mm)"
     if symmetry.posture:
         source += f"; symmetric only in the posture below, which turns {in_words(list(symmetry.posture))}"
     if symmetry.odd:

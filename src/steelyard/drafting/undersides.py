@@ -82,11 +82,11 @@ def find_underside(
 ) -> Underside | LostMeshes | None:
     """Gives the underside of a body, or what kept it from being seen; None where the body has no shapes.
 
-    What collides counts; where nothing does, what is drawn. Where both are meshes, both count: a simplified mesh may end
-    before the toe does. Of a mesh or a box every corner up to `FLATNESS` above the lowest belongs to it, of a round shape
-    the lowest points alone, so that four contact spheres give four corners. A foot whose colliding shapes stand on an edge
-    or a point is taken as it is drawn; where that does so too, by its greatest flat face that looks down within 45°; and
-    where it is round, by the patch on which it would sink in by `FLATNESS`.
+    What collides counts; where nothing does, what is drawn. Where both are meshes, both count: a simplified mesh may
+    end before the toe does. Of a mesh or a box every corner up to `FLATNESS` above the lowest belongs to it, of a round
+    shape the lowest points alone, so that four contact spheres give four corners. A foot whose colliding shapes stand
+    on an edge or a point is taken as it is drawn; where that does so too, by its greatest flat face that looks down
+    within 45°; and where it is round, by the patch on which it would sink in by `FLATNESS`.
 
     Args:
         model: The model.
@@ -227,7 +227,7 @@ def _polygon(points: FloatArray, up: FloatArray, height: float) -> FloatArray | 
 
 
 def _thinned(ring: FloatArray) -> FloatArray:
-    """Takes away the corners of a convex ring that matter least, until few are left; those that matter nothing anyway."""
+    """Takes away the corners of a convex ring that matter least, until few are left, and those that matter nothing."""
     corners = list(ring)
     while len(corners) > 3:
         array = np.array(corners)
@@ -261,20 +261,22 @@ def _greatest_face(shapes: list[_Shape], up: FloatArray) -> list[FloatArray]:
 
 
 def _patch(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
-    """Gives the patch of a round foot or an edge: what is less than `FLATNESS` above its lowest point, at least 15 mm wide."""
-    points = np.concatenate([_lowest_points(shape, up) for shape in shapes])
-    low = float((points @ up).min())
-    radii = [shape.geometry.size[0] for shape in shapes if shape.geometry.shape in _ROUND]
-    every = np.concatenate([shape.points for shape in shapes])
-    near = np.concatenate([points[points @ up <= low + FLATNESS], every[every @ up <= low + FLATNESS]])
-    reach = max(np.sqrt(2.0 * min(radii, default=0.0) * FLATNESS), 0.75 * LEAST_WIDTH)
-    plane = _plane_axes(up)
-    flat = near @ plane.T
+    """Gives the patch of a round foot or an edge: what is up to `FLATNESS` above its lowest point, at least 15 mm."""
+    low = min(float((_lowest_points(shape, up) @ up).min()) for shape in shapes)
     angles = np.linspace(0.0, 2.0 * np.pi, MOST_CORNERS, endpoint=False)
-    circle = reach * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    base = points[points @ up <= low + FLATNESS] @ plane.T
-    widened = (base[:, None, :] + circle).reshape(-1, 2)
-    return _polygon(np.concatenate([widened, flat]) @ plane, up, low)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ _plane_axes(up)
+    near: list[FloatArray] = []
+    for shape in shapes:
+        points = _lowest_points(shape, up)
+        points = points[points @ up <= low + FLATNESS]
+        if shape.geometry.shape in _ROUND:
+            # A ball of this radius, cut by a plane so far above its lowest point.
+            points = (points[:, None, :] + np.sqrt(2.0 * shape.geometry.size[0] * FLATNESS) * circle).reshape(-1, 3)
+        near.append(points)
+    touching = np.concatenate(near)
+    widened = (touching[:, None, :] + 0.75 * LEAST_WIDTH * circle).reshape(-1, 3)
+    patch = _polygon(touching, up, low)
+    return patch if patch is not None else _polygon(widened, up, low)
 
 
 def _plane_axes(up: FloatArray) -> FloatArray:

@@ -14,10 +14,13 @@ _LONG_SIDE = re.compile("left|right", flags=re.IGNORECASE)
 _OTHER = {"l": "r", "r": "l", "L": "R", "R": "L"}
 _DELIMITERS = "_-./: "
 
-_LEG = "leg hip thigh upleg upperleg lowerleg knee calf shin shank tibia femur ankle foot feet toe sole haa hfe kfe crus tarsus"
+_LEG = (
+    "leg hip thigh upleg upperleg lowerleg knee calf shin shank tibia femur ankle foot feet toe sole haa hfe kfe "
+    "crus tarsus"
+)
 _ARM = (
-    "arm upperarm lowerarm forearm shoulder elbow wrist hand finger thumb gripper palm claw nub head neck eye jaw camera "
-    "clavicle collar wheel caster propeller rotor tail"
+    "arm upperarm lowerarm forearm shoulder elbow wrist hand finger thumb gripper palm claw nub head neck eye jaw "
+    "camera clavicle collar wheel caster propeller rotor tail"
 )
 _IMU = "imu ahrs accelerometer accel acc gyro gyroscope gyrometer microstrain vectornav xsens"
 
@@ -66,8 +69,8 @@ def without(name: str, left_out: Iterable[str]) -> str:
 def side_marks(name: str) -> Iterator[tuple[SideMark, ...]]:
     """Gives the ways to turn a name into that of the other side, the likeliest first.
 
-    The words left and right, the letters l and r as words, as one of two letters (``LF``, ``RR``), or as the first or last
-    letter of a word (``LLEG``, ``legL``). Where a name has several marks, all of one kind are also changed together.
+    The words left and right, the letters l and r as words, as one of two letters (``LF``, ``RR``), or as the first or
+    last letter of a word (``LLEG``, ``legL``). Where a name has several marks, all of one kind also change together.
     """
     spelled = [
         SideMark(match.start(), match.end(), _in_case_of("right" if match.group().lower() == "left" else "left", match))
@@ -96,8 +99,8 @@ def other_side(name: str, marks: Iterable[SideMark]) -> str:
 def side_patterns(name: str, marks: tuple[SideMark, ...]) -> list[tuple[str, str]]:
     """Gives pairs of patterns that hold for a name and the other side's, the broadest first.
 
-    Everything but the marks and the delimiters beside them is a ``*``; then, with a single mark, the word after it stays,
-    and then the last word.
+    Everything but the marks and the delimiters beside them is a ``*``; then, with a single mark, the word after it
+    stays, and then the last word.
     """
     patterns = [_starred(name, marks)]
     if len(marks) == 1:

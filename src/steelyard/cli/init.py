@@ -1,0 +1,98 @@
+"""`steelyard init`: a setup file by looking at the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.cli.arguments import AsJson, Force, Quiet
+from steelyard.cli.output_folder import check_file, write_files
+from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.wording import print_wrapped
+from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
+from steelyard.drafting.toml_text import plain
+
+_MARKS = {"found": ("found", "green"), "guessed": ("guessed", "yellow"), "missing": ("not found", "red")}
+_USUAL = 1.0
+"""Seconds that looking at a model takes, about."""
+
+
+def init(
+    model: Annotated[str, typer.Argument(metavar="URDF|MJCF", help="A model file, or package://name/path.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE.toml", help="The setup; by default the model's name with .toml, here."
+        ),
+    ] = None,
+    packages: Annotated[
+        list[Path] | None, typer.Option("--package-path", help="A folder that holds ROS packages; may be repeated.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a setup file by looking at a model.
+
+    Finds the soles by the lowest shapes of the feet, inertial and wrench sensors by tags and names, mirror pairs by
+    names and places, and joints that must be locked. Marks what it guessed, and says what it could not find.
+
+    Exits with 0 when the setup is written, 1 when the model is bad or the file cannot be written, 2 when the call is
+    wrong.
+
+    Example: steelyard init my_robot.urdf -o my_robot.toml
+    """
+    target = output or Path(Path(model.rstrip("/")).name or "robot").with_suffix(".toml")
+    if target.suffix.lower() != ".toml":
+        raise typer.BadParameter(f"{str(target)!r} does not end in .toml", param_hint="--output")
+    check_file(target, force=force)
+    with show_progress(quiet=quiet) as progress, show_usual(progress, "Looking at the model", _USUAL):
+        draft = draft_setup(model, packages=packages or ())
+    write_files({target: draft.write})
+    if as_json:
+        typer.echo(json.dumps(_as_dict(draft, target), indent=2))
+    elif not quiet:
+        _print(Console(), draft, target)
+
+
+def _as_dict(draft: SetupDraft, target: Path) -> dict[str, object]:
+    return {
+        "setup": str(target),
+        "model": str(draft.model.description.file.path),
+        "base": draft.model.base,
+        "links": list(draft.model.links),
+        "joints": list(draft.model.joints),
+        "findings": [finding.to_dict() for finding in draft.findings],
+    }
+
+
+def _print(console: Console, draft: SetupDraft, target: Path) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("what", overflow="fold", max_width=24)
+    table.add_column("", no_wrap=True)
+    table.add_column("from what, and what to do", overflow="fold")
+    for finding in draft.findings:
+        mark, style = _MARKS[finding.kind]
+        words = Text(plain(finding.source))
+        if finding.advice:
+            words.append(f"\nto do: {plain(finding.advice)}", style="dim" if finding.kind == "found" else style)
+        table.add_row(Text(plain(finding.what)), Text(mark, style=style), words)
+    console.print(table)
+    print_wrapped(console, _verdict(draft.findings), "")
+    console.print(Text(f"written: {plain(str(target))}", style="green"), soft_wrap=True)
+
+
+def _verdict(findings: tuple[DraftFinding, ...]) -> str:
+    counts = {kind: sum(finding.kind == kind for finding in findings) for kind in _MARKS}
+    if counts["guessed"] + counts["missing"] == 0:
+        return "Everything was found."
+    return (
+        f"{counts['found']} found, {counts['guessed']} guessed, {counts['missing']} not found: each is marked in the "
+        "setup; check the guesses, and fill in what is missing"
+    )
