@@ -157,7 +157,7 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
     locks = lock_followers(description, locks)
     looked_at = build_model(description, Setup(), base=description.base or "floating", locks=locks)
     legs = find_legs(looked_at) if looked_at.base == "floating" else []
-    base, why, sure = _hold(description, legs)
+    base, why, sure = _hold(looked_at, legs)
     clues = find_clues(description)
     frames = [_sole_frame(looked_at, leg) for leg in legs]
     sensors, others = choose_wrenches(looked_at, legs, frames, clues.sensors)
@@ -201,11 +201,14 @@ def _head(description: Description) -> str:
     return "\n".join([*lines, "", "[model]", ""])
 
 
-def _hold(description: Description, legs: Sequence[Leg]) -> tuple[BaseKind, str, bool]:
+def _hold(model: Model, legs: Sequence[Leg]) -> tuple[BaseKind, str, bool]:
     """Gives how the robot is held, why, and whether the file says so."""
-    if description.base is not None:
-        joint = "has a free joint" if description.base == "floating" else "has no free joint"
-        return description.base, f"the root {joint} in the file", True
+    said = model.description.base
+    if said is not None:
+        joint = "has a free joint" if said == "floating" else "has no free joint"
+        return said, f"the root {joint} in the file", True
+    if all(body.massless for body in model.bodies[1:]):
+        return "floating", "nothing but the root itself could move", False
     if legs:
         return "floating", f"it has {len(legs)} leg{'s' if len(legs) > 1 else ''} to stand on", False
     return "fixed", "no legs are seen, so it is held by its root; write floating if it moves freely", False

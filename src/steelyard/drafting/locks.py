@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.model.names import in_words
+
 if TYPE_CHECKING:
     from steelyard.model.description import Connection, Description, Joint
 
@@ -21,16 +23,20 @@ def propose_locks(description: Description) -> dict[str, tuple[LockPosition, str
     moving = {c.joint.name: c for c in description.connections if c.joint.kind not in ("fixed", "free")}
     names = {c.joint.name for c in description.connections}
     locks: dict[str, tuple[LockPosition, str]] = {}
+    followers: dict[str, list[str]] = {}
     for name, connection in moving.items():
         if connection.mimic is None:
             continue
         leader = _leader(moving, connection)
         if leader is None:
-            locks[name] = (rest_position(connection.joint), "it follows itself or another follower in a circle")
+            locks[name] = (rest_position(connection.joint), "it follows itself, or others in a circle")
         elif leader in moving:
-            locks[leader] = (rest_position(moving[leader].joint), f"{name} and perhaps others follow it")
+            followers.setdefault(leader, []).append(name)
         elif leader and leader not in names:
             locks[name] = (rest_position(connection.joint), f"it follows {leader}, which is no joint of the file")
+    for leader, names_of_followers in followers.items():
+        verb = "follows" if len(names_of_followers) == 1 else "follow"
+        locks[leader] = (rest_position(moving[leader].joint), f"{in_words(names_of_followers, limit=2)} {verb} it")
     empty = empty_parts(description)
     for name, connection in moving.items():
         if connection.child in empty and name not in locks and connection.mimic is None:

@@ -77,7 +77,8 @@ def lock_section(locks: Mapping[str, tuple[LockPosition, str]]) -> Section:
         value = [float(number) for number in position] if isinstance(position, tuple) else position
         lines += comment(f"guessed: {why}; check the position")
         lines.append(f"{quoted(name)} = {value!r}")
-    source = f"{in_words(list(locks))} cannot move by themselves: {next(iter(locks.values()))[1]}"
+    first, (_, why) = next(iter(locks.items()))
+    source = f"{in_words(list(locks))} must stand still for the model to load: of {first}, {why}"
     return Section(tuple(lines), (DraftFinding("lock", "guessed", source, "check the positions"),))
 
 

@@ -148,7 +148,9 @@ def _mjcf_clues(document: XmlDocument, frames: list[str]) -> Clues:
         if kind in _BY_MUJOCO:
             site = model.site(at).name
             if site in frames:
-                clues.append(SensorClue(_BY_MUJOCO[kind], site, f"the {_BY_MUJOCO[kind]} sensor {name} at site {site}"))
+                words = f"the {_BY_MUJOCO[kind]} sensor {name} at site {site}"
+                # MuJoCo measures what the part above exerts on the part below.
+                clues.append(SensorClue(_BY_MUJOCO[kind], site, words, sign="on_environment"))
             else:
                 lost.append(f"the {_BY_MUJOCO[kind]} sensor {name} is at site {site!r}, which is not on the robot")
         else:

@@ -104,7 +104,7 @@ def choose_imus(model: Model, clues: Iterable[SensorClue], taken: Iterable[str] 
 
 
 def choose_wrenches(
-    model: Model, legs: Sequence[Leg], sole_frames: Sequence[str], clues: Iterable[SensorClue]
+    model: Model, legs: Sequence[Leg], sole_frames: Sequence[str], clues: Sequence[SensorClue]
 ) -> tuple[list[DraftedWrench], list[DraftedWrench]]:
     """Gives the sensors that feel the soles, one for each leg, and those elsewhere in the robot.
 
@@ -120,19 +120,20 @@ def choose_wrenches(
     chosen: list[DraftedWrench | None] = [None for _ in legs]
     elsewhere: list[DraftedWrench] = []
     feet = [family.part(frame) for frame in sole_frames]
-    found = _join_components(model, [clue for clue in clues if clue.kind in ("wrench", "force", "torque", "feedback")])
+    asked = [
+        clue for clue in clues if clue.kind in ("wrench", "force", "torque") or _only_feedback(model, legs, clue, clues)
+    ]
+    found = _join_components(model, asked)
     for clue, axes in sorted(found, key=lambda entry: -family.depth(entry[0].frame)):
         part = family.part(clue.frame)
         number = next((n for n, foot in enumerate(feet) if part in family.above(foot)), None)
-        if clue.kind == "feedback" and (number is None or model.frames[part].body != legs[number].foot):
-            continue
         beside = next((n for n, leg in enumerate(legs) if model.frames[part].body in leg.bodies), None)
         if number is not None and part != model.description.root and part not in family.empty:
             sensor = DraftedWrench("", clue.frame, "joint", clue.sign, axes, clue.source, _sure(clue), number)
         elif beside is not None and model.frames[part].body == legs[beside].foot:
             words = f"{clue.source}; nothing with mass is below that frame, so it stands for the ground's wrench"
             number, sensor = beside, DraftedWrench("", clue.frame, "ground", clue.sign, axes, words, False, beside)
-        elif part != model.description.root and part not in family.empty and clue.kind != "feedback":
+        elif part != model.description.root and part not in family.empty:
             elsewhere.append(DraftedWrench("", clue.frame, "joint", clue.sign, axes, clue.source, _sure(clue)))
             continue
         else:
@@ -171,6 +172,18 @@ class _Family:
 
     def depth(self, frame: str) -> int:
         return len(self.above(self.part(frame)))
+
+
+def _only_feedback(model: Model, legs: Sequence[Leg], clue: SensorClue, clues: Sequence[SensorClue]) -> bool:
+    """Tells whether a simulator is asked for the wrench at a foot's joint, and at no other of its leg: a sensor's sign.
+
+    Where every joint of a leg is asked for, it is for the sake of the joints.
+    """
+    body = model.frames[clue.frame].body
+    leg = next((leg for leg in legs if leg.foot == body), None)
+    if clue.kind != "feedback" or leg is None:
+        return False
+    return sum(other.kind == "feedback" and model.frames[other.frame].body in leg.bodies for other in clues) == 1
 
 
 def _sure(clue: SensorClue) -> bool:
