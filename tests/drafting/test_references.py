@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import steelyard as sy
 from steelyard.model import load_model
 from steelyard.stance.footing import plant_feet
 from tests.drafting.references import (
@@ -91,8 +92,11 @@ def test_wrench_sensors_are_as_by_hand(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_the_base_is_held_as_by_hand(name: str) -> None:
+def test_the_model_is_held_and_cut_as_by_hand(name: str) -> None:
+    """Both setups make the same tree of links, so that all that is computed from it is the same."""
     assert drafted(name).model.base == made_by_hand(name).base
+    assert drafted(name).model.links == made_by_hand(name).links
+    assert drafted(name).model.tree.sha256 == made_by_hand(name).tree.sha256
 
 
 def test_what_could_not_be_found_is_said() -> None:
@@ -117,6 +121,19 @@ def test_a_drafted_robot_stands(name: str) -> None:
     """The stance room, which did not draft the soles, plants their feet flat."""
     footing = plant_feet(drafted(name).model)
     assert len(footing.feet) == 2
+
+
+def test_a_robot_that_nobody_set_up_goes_the_whole_way() -> None:
+    """Alexander, by its draft alone, stands and sways in the laboratory, and its weight is found on its feet."""
+    model = drafted("alexander").model
+    trial = sy.simulate(model, "sway", seed=0, duration=5.0, noise=None)
+    assert not trial.events
+    motion = sy.reconstruct_motion(model, trial.recording)
+    evidence = sy.gather_evidence(model, motion)
+    assert evidence.rank > 50
+    forces = [motion.wrenches[sensor.name][:, :3] for sensor in model.setup.wrench_sensors]
+    weight = float(np.mean(np.linalg.norm(sum(forces), axis=1)))
+    assert weight == pytest.approx(9.81 * trial.truth.model.total_mass, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["talos", "alex"])
