@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    # Machines without a graphics card draw three dimensions by software.
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+)
+
+
 @contextmanager
 def open_browser() -> Iterator[Browser]:
     """Gives a browser; skips where there is none, unless REQUIRE_BROWSER says that there must be one."""
@@ -26,7 +37,7 @@ def open_browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=chromium, args=list(_ARGUMENTS))
         yield browser
         browser.close()
 

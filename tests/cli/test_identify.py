@@ -17,10 +17,11 @@ import pytest
 import steelyard as sy
 from steelyard.cli import main
 from steelyard.identification.methods import OPTIONS
+from steelyard.regression.nuisance import PRIORS
 from tests.laboratory.trials import robot, short_trial
 
 SENSORS = ["wrench_offset"]
-ASKED = ["--nuisance", "wrench_offset"]
+ASKED = ["--nuisance", "wrench_offset", "--noise", "usual"]
 CONSTRAINED = ["g1", "empty.npz", "--method", "quadratic", "--constraint"]
 
 ARM = """<mujoco model="arm"><worldbody><body name="upper"><joint name="a" axis="0 1 0"/>
@@ -59,6 +60,12 @@ def files(tmp_path_factory) -> Path:
 
 
 @cache
+def long_trial() -> sy.Trial:
+    """Gives a trial that is long enough to hear its sensors."""
+    return sy.simulate(robot("g1"), "dance", seed=0, duration=20.0)
+
+
+@cache
 def evidence_of(motion: str) -> sy.Evidence:
     model = robot("g1")
     recording = short_trial("g1", motion, noise="default").recording
@@ -78,7 +85,7 @@ def test_it_finds_prints_and_writes_what_the_functions_give(run, files):
     np.testing.assert_allclose(estimate.parameters, expected.parameters, rtol=1e-9, atol=1e-12)
 
     unseen = sy.reconstruct_motion(robot("g1"), short_trial("g1", "reach", noise="default").recording)
-    validation = sy.validate(estimate, unseen)
+    validation = sy.validate(estimate, unseen, nuisance=tuple(PRIORS))
     assert validation.summary() in printed
     assert "cross" in printed
     assert json.loads(Path("new/results/validation.json").read_text()) == validation.to_dict()
@@ -88,6 +95,7 @@ def test_it_finds_prints_and_writes_what_the_functions_give(run, files):
     assert sorted(path.name for path in Path("new/results").iterdir()) == [
         "estimate.json",
         "g1_identified.urdf",
+        "report.html",
         "validation.json",
     ]
     for name in ("dance.npz: 8.00 s", "reach.npz: 8.00 s", "written: new/results/g1_identified.urdf"):
@@ -107,7 +115,7 @@ def test_json_is_what_the_files_hold(run, files):
     plain = json.loads(printed)
     assert plain["estimate"] == json.loads(Path("out/estimate.json").read_text())
     assert plain["validation"] is None
-    assert plain["files"] == ["out/estimate.json", "out/g1_identified.urdf"]
+    assert plain["files"] == ["out/estimate.json", "out/g1_identified.urdf", "out/report.html"]
 
 
 def test_quiet_says_nothing_and_several_recordings_count_together(run, files, monkeypatch):
@@ -152,7 +160,7 @@ def test_options_of_methods_arrive(run, files, method, option, value):
 
 
 def test_drawn_robots_are_written_beside_the_estimate(run, files):
-    asked = ["g1", files / "dance.npz", *ASKED, "--parameters", "L", "-o", "out"]
+    asked = ["g1", files / "dance.npz", *ASKED, "--no-report", "--parameters", "L", "-o", "out"]
     code, printed, told = run(*asked, "--sample", 5)
     assert code == 0, told
     assert "written: out/drawn" in printed
@@ -207,10 +215,102 @@ def test_offsets_arrive_in_both_recordings(run, files):
     np.testing.assert_allclose(found["estimate"]["parameters"], expected.parameters, rtol=1e-6, atol=1e-9)
     unseen = sy.reconstruct_motion(model, short_trial("g1", "reach", noise="default").recording)
     rmse = found["validation"]["wrench"]["estimate"]["rmse"]
-    np.testing.assert_allclose(rmse, sy.validate(expected, unseen).rmse, rtol=1e-6, atol=0.0)
+    np.testing.assert_allclose(rmse, sy.validate(expected, unseen, nuisance=tuple(PRIORS)).rmse, rtol=1e-6, atol=0.0)
     without = json.loads(run(*asked)[1])
     assert not np.allclose(without["estimate"]["parameters"], expected.parameters, rtol=1e-3, atol=0.0)
     assert "offsets are added to the readings of 1 joint" in run(*asked[:-1], "--offsets", "offsets.json")[1]
+
+
+def test_without_a_word_sensors_are_heard_and_doubted(run):
+    """The default is what a careful user would write: noise as a fit leaves it, and errors of all sensors in use."""
+    model = robot("g1")
+    recording = long_trial().recording
+    recording.write(Path("dance.npz"))
+    # The laboratory's inertial sensor is 2 ms late; the feet's, by 1 ms, not clearly so.
+    late = sy.estimate_delays(model, recording).values["pelvis"]
+    assert late == pytest.approx(0.002, abs=0.001)
+    motion = sy.reconstruct_motion(model, recording.without_delays({"pelvis": late}))
+    sensors = ["wrench_offset", "accelerometer_bias", "imu_mounting"]
+    noise = sy.estimate_noise(model, motion, nuisance=sensors)
+    expected = sy.identify(model, sy.gather_evidence(model, motion, weights=noise.weights, nuisance=sensors))
+    code, printed, told = run("g1", "dance.npz", "--json")
+    assert code == 0, told
+    found = json.loads(printed)["estimate"]
+    assert set(found["nuisance"]) == set(expected.nuisance)
+    np.testing.assert_allclose(found["parameters"], expected.parameters, rtol=1e-6, atol=1e-9)
+
+
+def test_sensors_can_be_taken_at_their_word_as_in_the_papers(run, files):
+    model, motion = (
+        robot("g1"),
+        sy.reconstruct_motion(robot("g1"), short_trial("g1", "dance", noise="default").recording),
+    )
+    expected = sy.identify(model, sy.gather_evidence(model, motion, weights=None), method="truncated")
+    asked = ["--method", "truncated", "--nuisance", "none", "--noise", "equal", "--json"]
+    code, printed, told = run("g1", files / "dance.npz", *asked)
+    assert code == 0, told
+    found = json.loads(printed)["estimate"]
+    assert found["nuisance"] == {}
+    np.testing.assert_allclose(found["parameters"], expected.parameters, rtol=1e-6, atol=1e-9)
+
+
+def test_a_late_sensor_is_told_and_put_right(run):
+    right = long_trial().recording
+    right.without_delays({"left_foot": -0.02}).write(Path("late.npz"))
+    right.write(Path("right.npz"))
+    code, printed, told = run("g1", "late.npz", *ASKED)
+    assert code == 0, told
+    (late,) = re.findall(r"left_foot is ([\d.]+) ms late against the encoders; that is taken out", printed)
+    assert float(late) == pytest.approx(20.0, abs=1.5)
+    masses = [
+        np.array(json.loads(run("g1", name, *ASKED, "--json")[1])["estimate"]["parameters"])[:, 0]
+        for name in ("right.npz", "late.npz")
+    ]
+    np.testing.assert_allclose(masses[1], masses[0], rtol=0.0, atol=0.03)
+    assert "left_foot is" not in run("g1", "right.npz", *ASKED)[1]
+
+
+def test_offsets_of_sensors_that_were_zeroed_are_not_applied(run, files):
+    estimate = by_functions("dance")
+    unseen = sy.reconstruct_motion(robot("g1"), short_trial("g1", "reach", noise="default").recording)
+    asked = ["g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "--json"]
+    for given, expected in (
+        ([], sy.validate(estimate, unseen, nuisance=SENSORS)),
+        (["--zeroed"], sy.validate(estimate, unseen)),
+    ):
+        code, printed, told = run(*asked, *given)
+        assert code == 0, told
+        rmse = json.loads(printed)["validation"]["wrench"]["estimate"]["rmse"]
+        np.testing.assert_allclose(rmse, expected.rmse, rtol=1e-6, atol=0.0)
+
+
+def test_a_recording_too_short_to_tell_its_noise_says_so(run):
+    whole = short_trial("g1", "dance", noise="default").recording
+    whole.between(whole.time[0], whole.time[0] + 4.0).write(Path("short.npz"))
+    code, printed, told = run("g1", "short.npz")
+    assert code == 0, told
+    assert "the usual noise of sensors is assumed: " in printed
+    assert "record longer" in printed
+
+
+def test_the_report_is_written_with_the_command_to_make_it_again(run, files):
+    code, _, told = run("g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "-o", "out")
+    assert code == 0, told
+    page = Path("out/report.html").read_text()
+    assert f"steelyard identify g1 {files / 'dance.npz'} --nuisance wrench_offset" in page
+    for words in ("dance.npz", "reach.npz", "never seen by the estimate", "torso_link", "zero-phase Butterworth"):
+        assert words in page
+
+
+def test_a_report_without_its_parts_is_refused_before_anything_is_read(run, files, monkeypatch):
+    from steelyard.report import page
+
+    monkeypatch.setattr(page, "find_spec", lambda name: None)
+    code, printed, told = run("g1", files / "empty.npz", "-o", "out")
+    assert (code, printed) == (1, "")
+    assert told.startswith("error: a report needs jinja2")
+    assert len(told.strip().splitlines()) == 1
+    assert not Path("out").exists()
 
 
 def test_an_mjcf_arm_is_written_as_mjcf(run):

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.text import Text
 
-from steelyard.cli.output_folder import check_folder, write_together
-from steelyard.cli.reading import Reader, print_wrapped, show_progress, take_offsets
+from steelyard.cli.arguments import (
+    AsJson,
+    BaseChoice,
+    Force,
+    OffsetsFile,
+    Quiet,
+    Recordings,
+    SetupName,
+    check_names,
+    complete_nuisances,
+)
+from steelyard.cli.hearing import Heard, Noise, hear_sensors
+from steelyard.cli.output_folder import check_folder, write_json, write_together
+from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.reading import Reader, gather_each, take_offsets
+from steelyard.cli.wording import print_wrapped
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import DrawnModels, Estimate, choose_parameters
 from steelyard.identification import identify as identify_parameters
@@ -24,37 +40,28 @@ from steelyard.identification.methods import OPTIONS, UNCONSTRAINED, check_const
 from steelyard.model import Model, load_model
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import Constraint
-from steelyard.model.names import did_you_mean
+from steelyard.motion.reconstruct import Base as BaseName
 from steelyard.recording.reading import find_format
-from steelyard.regression import Evidence, gather_evidence
 from steelyard.regression.nuisance import PRIORS
+from steelyard.report import Report, Trace, trace_motions
+from steelyard.report.page import check_report_parts
+from steelyard.report.traces import Purpose
 from steelyard.validation import Validation, validate
+from steelyard.validation.validation import ROBOT
 
 _METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
 _ENDINGS = {"URDF": ".urdf", "MJCF": ".xml"}
 _DRAWN_FOLDER = "drawn"
+_SECONDS_A_LINK = 0.05
 
 
 def _takers(option: str) -> str:
     return ", ".join(method for method, options in OPTIONS.items() if option in options)
 
 
-class Base(enum.StrEnum):
-    """What tells of the base link's motion."""
-
-    IMU = "imu"
-    SOLE = "sole"
-    POSE = "pose"
-
-
 def identify(
-    setup: Annotated[str, typer.Argument(metavar="SETUP", help="A ready setup (g1), a setup file, or a model file.")],
-    recordings: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RECORDING", help="CSV, Parquet, NPZ, HDF5 or .mat, MCAP, .bag, or a ROS 2 bag's folder."
-        ),
-    ],
+    setup: SetupName,
+    recordings: Recordings,
     method: Annotated[
         str, typer.Option(metavar="NAME", help=f"One of {', '.join(OPTIONS)}.", autocompletion=lambda: list(OPTIONS))
     ] = _METHOD,
@@ -91,21 +98,22 @@ def identify(
             "which may be repeated; by default all.",
         ),
     ] = None,
-    base: Annotated[
-        Base | None, typer.Option(help="What tells how the base link moves; by default an inertial sensor.")
-    ] = None,
-    offsets: Annotated[
-        Path | None,
+    base: BaseChoice = None,
+    offsets: OffsetsFile = None,
+    noise: Annotated[
+        Noise,
         typer.Option(
-            metavar="FILE", help="Offsets of joints, added to what their encoders read, as calibration writes them."
+            help="Noise of the sensors: found from what a fit leaves, as usual sensors have it, or equal in all rows, "
+            "as in the papers."
         ),
-    ] = None,
+    ] = Noise.FOUND,
     nuisance: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"What else to look for: {', '.join(PRIORS)}; may be repeated.",
-            autocompletion=lambda: list(PRIORS),
+            help=f"What else to look for: {', '.join(PRIORS)}, or none; may be repeated. By default the errors of all "
+            "sensors used, and friction where joint torques are.",
+            autocompletion=complete_nuisances,
         ),
     ] = None,
     unseen: Annotated[
@@ -114,10 +122,19 @@ def identify(
             "--validate", metavar="RECORDING", help="Predict this recording with what was found; may be repeated."
         ),
     ] = None,
+    zeroed: Annotated[
+        bool,
+        typer.Option(
+            "--zeroed", help="Sensors were zeroed before the recordings to validate on: their offsets are others."
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write the estimate and the corrected model file there."),
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Write the report, the estimate and the corrected model file there."
+        ),
     ] = None,
+    report: Annotated[bool, typer.Option(help="Write report.html too.")] = True,
     sample: Annotated[
         int | None,
         typer.Option(
@@ -126,15 +143,16 @@ def identify(
             help=f"Draw so many possible robots, and write them into DIR/{_DRAWN_FOLDER} ({', '.join(DRAWN)}).",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors, and JSON if asked for.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """What does this robot really weigh?
 
     Finds masses, centres of mass and inertias of the links from what the robot
     recorded while it moved, and how far to trust each; predicts recordings that it
-    has not seen; and writes the model file with its numbers corrected.
+    has not seen; and writes a report to look at, and the model file with its numbers
+    corrected. How late and how loud the sensors are is found on the way.
 
     Exits with 0 when there is an estimate, 1 when the data or the problem is bad,
     2 when the call is wrong.
@@ -142,12 +160,11 @@ def identify(
     Example:  steelyard identify g1 dance.mcap --validate reach.mcap -o results
     """
     # What is wrong whatever the recordings hold is told before they are read.
-    _check_names([method], OPTIONS, "--method")
-    _check_names(nuisance or [], PRIORS, "--nuisance")
+    check_names([method], OPTIONS, "--method")
+    wished = _nuisance(nuisance)
     constraints = _parse(constraint or [], method)
     options = _options(method, {"spread": spread, "alpha": alpha, "c_max": c_max})
-    if sample is not None:
-        _check_sample(method, output)
+    _check_sample(sample, method, output)
     model = load_model(setup)
     wanted = parameters[0] if parameters and len(parameters) == 1 else parameters
     choose_parameters(model, wanted, mirror=mirror)
@@ -156,65 +173,97 @@ def identify(
     added = take_offsets(model, offsets)
     for path in (*recordings, *(unseen or [])):
         find_format(path)
+    reported = output is not None and report
     if output is not None:
+        if report:
+            check_report_parts()
         drawn = {} if sample is None else {_DRAWN_FOLDER: _holds_drawn_models_only}
-        check_folder(output, _file_names(model, validated=bool(unseen)), folders=drawn, force=force)
+        check_folder(output, _file_names(model, validated=bool(unseen), reported=reported), folders=drawn, force=force)
 
     console = Console(quiet=quiet or as_json)
+    told: BaseName | None = base.value if base else None
     with show_progress(quiet=quiet) as progress:
-        reader = Reader(model, base.value if base else None, progress, added)
-        evidence = _gather(model, reader, recordings, nuisance or [])
-        progress.add_task(f"Identifying by {method}", total=None)
-        estimate = identify_parameters(
-            model, evidence, method=method, parameters=wanted, mirror=mirror, constraints=constraints, **options
-        )
-    # Those of a failed estimate raise, with the remedy.
-    _ = estimate.parameters
-    _print(console, reader, estimate.summary(width=console.width))
+        heard = hear_sensors(model, recordings[0], progress, base=told, offsets=added, nuisance=wished, noise=noise)
+        reader = Reader(model, told, progress, added, heard.delays)
+        evidence = gather_each(model, reader, recordings, weights=heard.weights, nuisance=heard.nuisance)
+        with show_usual(progress, f"Identifying by {method}", _SECONDS_A_LINK * len(model.links)):
+            estimate = identify_parameters(
+                model, evidence, method=method, parameters=wanted, mirror=mirror, constraints=constraints, **options
+            )
+    _ = estimate.parameters  # those of a failed estimate raise, with the remedy
+    _print(console, reader, heard, estimate.summary(width=console.width))
 
     validation = None
+    applied = ROBOT if zeroed else tuple(PRIORS)
     if unseen:
         with show_progress(quiet=quiet) as progress:
-            reader = Reader(model, base.value if base else None, progress, added)
-            with reader.naming():
-                validation = validate(estimate, reader.motions(unseen))
-        _print(console, reader, validation.summary())
+            second = Reader(model, told, progress, added, heard.delays)
+            with second.naming():
+                validation = validate(estimate, second.motions(unseen), nuisance=applied)
+        _print(console, second, None, validation.summary())
 
-    draws = None
-    if sample is not None:
-        with show_progress(quiet=quiet) as progress:
-            progress.add_task(f"Drawing {sample} robots", total=None)
-            draws = estimate.sample(sample)
-
-    files, notes = ([], []) if output is None else _write(output, estimate, validation, draws)
+    with show_progress(quiet=quiet) as progress:
+        draws = None if sample is None else _draw(estimate, sample, progress)
+        page = None
+        if reported:
+            third = Reader(model, told, progress, added, heard.delays)
+            page = Report(
+                estimate,
+                evidence=sum(evidence[1:], start=evidence[0]),
+                validation=validation,
+                traces=(
+                    *_trace(third, estimate, recordings, "training", tuple(PRIORS)),
+                    *_trace(third, estimate, unseen or [], "unseen", applied),
+                ),
+                offsets=added,
+                remarks=(*heard.words, *reader.remarks),
+                command=shlex.join(["steelyard", *sys.argv[1:]]),
+            )
+        files, notes = ([], []) if output is None else _write(output, estimate, validation, draws, page)
     for path in files:
         console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
     for note in notes:
         print_wrapped(console, f"  {note}", "yellow")
     if as_json:
-        plain = {
-            "estimate": estimate.to_dict(),
-            "validation": None if validation is None else validation.to_dict(),
-            "files": [str(path) for path in files],
-            "file_notes": notes,
-        }
-        typer.echo(json.dumps(plain))
+        typer.echo(json.dumps(_plain(estimate, validation, files, notes)))
 
 
-def _gather(model: Model, reader: Reader, recordings: Sequence[Path], nuisance: Sequence[str]) -> list[Evidence]:
-    evidence: list[Evidence] = []
-    for path in recordings:
+def _plain(
+    estimate: Estimate, validation: Validation | None, files: Sequence[Path], notes: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "estimate": estimate.to_dict(),
+        "validation": None if validation is None else validation.to_dict(),
+        "files": [str(path) for path in files],
+        "file_notes": list(notes),
+    }
+
+
+def _draw(estimate: Estimate, count: int, progress: Progress) -> DrawnModels:
+    progress.add_task(f"Drawing {count} robots", total=None)
+    return estimate.sample(count)
+
+
+def _trace(
+    reader: Reader, estimate: Estimate, paths: Sequence[Path], purpose: Purpose, nuisance: Sequence[str]
+) -> list[Trace]:
+    """Gives what the report draws of each recording."""
+    traces = []
+    for path in paths:
         with reader.naming():
-            evidence.append(gather_evidence(model, reader.motions([path]), nuisance=nuisance))
-            # One that does not add to those before it is told by its name.
-            sum(evidence[1:], start=evidence[0])
-    return evidence
+            motions = reader.motions([path], dense=True)
+            traces.append(trace_motions(estimate, motions, name=path.name, purpose=purpose, nuisance=nuisance))
+    return traces
 
 
-def _check_names(names: Sequence[str], known: Iterable[str], option: str) -> None:
-    for name in names:
-        if name not in known:
-            raise typer.BadParameter(f"there is no {name!r}{did_you_mean(name, known)}", param_hint=option)
+def _nuisance(names: Sequence[str] | None) -> list[str] | None:
+    """Gives the nuisances that were asked for; None where nothing was said, so that the usual ones are taken."""
+    if names is None:
+        return None
+    check_names(names, [*PRIORS, "none"], "--nuisance")
+    if "none" in names and len(names) > 1:
+        raise typer.BadParameter("none goes alone", param_hint="--nuisance")
+    return [name for name in names if name != "none"]
 
 
 def _parse(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:
@@ -239,7 +288,9 @@ def _options(method: str, given: Mapping[str, float | None]) -> dict[str, Any]:
     return options
 
 
-def _check_sample(method: str, output: Path | None) -> None:
+def _check_sample(sample: int | None, method: str, output: Path | None) -> None:
+    if sample is None:
+        return
     if method not in DRAWN:
         raise typer.BadParameter(
             f"nothing can be drawn from {method}; choose --method {' or '.join(DRAWN)}", param_hint="--sample"
@@ -266,15 +317,20 @@ def _holds_drawn_models_only(folder: Path) -> bool:
     return names <= {*lists, *drawn}
 
 
-def _file_names(model: Model, *, validated: bool) -> list[str]:
+def _file_names(model: Model, *, validated: bool, reported: bool) -> list[str]:
     """Gives the names of the files to write; the model's is that of its setup, or of the file that it came from."""
     source = model.description.file
     model_file = f"{(model.setup.path or source.path).stem}_identified{_ENDINGS[source.format]}"
-    return ["estimate.json", model_file, *(["validation.json"] if validated else [])]
+    return [
+        "estimate.json",
+        model_file,
+        *(["validation.json"] if validated else []),
+        *(["report.html"] if reported else []),
+    ]
 
 
 def _write(
-    folder: Path, estimate: Estimate, validation: Validation | None, draws: DrawnModels | None
+    folder: Path, estimate: Estimate, validation: Validation | None, draws: DrawnModels | None, report: Report | None
 ) -> tuple[list[Path], list[str]]:
     """Writes all files, and gives them with what to know of the model file."""
     notes: list[str] = []
@@ -283,9 +339,10 @@ def _write(
         lambda path: notes.extend(estimate.write_model(path).notes),
     ]
     if validation is not None:
-        text = json.dumps(validation.to_dict(), allow_nan=False) + "\n"
-        writers.append(lambda path: path.write_text(text, encoding="utf-8"))
-    names = _file_names(estimate.model, validated=validation is not None)
+        writers.append(lambda path: write_json(path, validation.to_dict()))
+    if report is not None:
+        writers.append(report.write)
+    names = _file_names(estimate.model, validated=validation is not None, reported=report is not None)
     if draws is not None:
         stem = (estimate.model.setup.path or estimate.model.description.file.path).stem
         writers.append(lambda path: draws.write(path, stem))
@@ -293,6 +350,8 @@ def _write(
     return write_together(folder, dict(zip(names, writers, strict=True))), notes
 
 
-def _print(console: Console, reader: Reader, summary: str) -> None:
+def _print(console: Console, reader: Reader, heard: Heard | None, summary: str) -> None:
     reader.tell(console)
+    for words in heard.words if heard is not None else ():
+        print_wrapped(console, f"  {words}", "yellow")
     console.print(Text(f"\n{summary}\n"), soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,18 @@ def _library() -> str:
     return compress_text(get_plotlyjs())
 
 
+def check_report_parts() -> None:
+    """Refuses, before any work is done for a report, where something that it needs is not installed.
+
+    Raises:
+        SteelyardError: The extra `report` is not installed.
+    """
+    for package in ("jinja2", "plotly", "fast_simplification"):
+        if find_spec(package) is None:
+            raise _missing(package)
+
+
 def _missing(package: str) -> SteelyardError:
     return SteelyardError(
-        f'a report needs {package}, which is not installed; install it with: pip install "steelyard[report]"'
+        f'a report needs {package}, which is not installed: pip install "steelyard[report]", or leave the report out'
     )

@@ -184,7 +184,7 @@ def _contacts(trace: Trace) -> Figure:
         {
             "type": "bar",
             "orientation": "h",
-            "name": sole,
+            "name": as_label(sole),
             "base": [start for start, _ in trace.contacts[sole]],
             "x": [end - start for start, end in trace.contacts[sole]],
             "y": [as_label(sole)] * len(trace.contacts[sole]),

@@ -235,7 +235,7 @@
     const moment = chosen("moment"), before = moment !== "after", after = moment !== "before";
     const bodies = ticked("surfaces");
     return {
-      surfaces: bodies, sticks: !bodies || !scene.places.surfaces, labels: ticked("labels"),
+      surfaces: bodies, sticks: !bodies || (scene.places.surfaces || []).length < scene.links.length, labels: ticked("labels"),
       "com-before": ticked("com") && before, "com-after": ticked("com") && after,
       "ellipsoids-before": ticked("ellipsoids") && before, "ellipsoids-after": ticked("ellipsoids") && after,
     };

@@ -1,0 +1,192 @@
+"""The report in a real browser: everything is drawn, nothing is fetched, switches switch, and it prints."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from steelyard.report import write_report
+from tests.browser import open_browser, watch
+from tests.report.reports import NASTY, nasty_report, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+WAIT = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(report(), folder / "report.html")
+    write_report(nasty_report(), folder / "nasty.html")
+    return folder
+
+
+def opened(browser: Browser, path: Path, **how: Any) -> tuple[Page, list[str]]:
+    page = browser.new_page(**{"viewport": {"width": 1280, "height": 900}, **how})
+    trouble = watch(page)
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=true]", timeout=WAIT)
+    return page, trouble
+
+
+def draw_everything(page: Page) -> int:
+    """Goes through the page as a reader does, every recording included; gives how many plots there are."""
+    for tab in page.query_selector_all("[role=tab]"):
+        tab.click()
+        for plot in page.query_selector_all(".plot:visible"):
+            plot.scroll_into_view_if_needed()
+            page.wait_for_function("each => each.dataset.drawn === 'true'", arg=plot, timeout=WAIT)
+    return len(page.query_selector_all(".plot[data-drawn=true]"))
+
+
+def picture(page: Page, selector: str) -> np.ndarray:
+    shot = page.query_selector(selector).screenshot()
+    return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB"), dtype=np.int64)
+
+
+def colours(pixels: np.ndarray) -> set[tuple[int, ...]]:
+    """Gives the coarse hues of a picture that are more than greys."""
+    flat = pixels.reshape(-1, 3)
+    vivid = flat[np.ptp(flat, axis=1) > 40] // 32
+    values, counts = np.unique(vivid, axis=0, return_counts=True)
+    return {tuple(value) for value, count in zip(values.tolist(), counts, strict=True) if count > 150}
+
+
+def test_every_plot_is_drawn_without_an_error_or_a_request(browser, files):
+    page, trouble = opened(browser, files / "report.html")
+    assert draw_everything(page) == len(page.query_selector_all(".plot"))
+    for plot in page.query_selector_all(".plot[data-figure]"):
+        marks = plot.query_selector_all(".scatterlayer path, .barlayer path, .heatmaplayer image")
+        assert len(marks) > 0, plot.get_attribute("data-figure")
+    assert page.query_selector("#robot-view canvas") is not None
+    assert not page.is_visible("#trouble")
+    assert trouble == []
+    page.close()
+
+
+def test_links_have_colours_that_change_with_the_switch(browser, files):
+    page, trouble = opened(browser, files / "report.html")
+    page.query_selector("#robot-view").scroll_into_view_if_needed()
+    page.wait_for_selector("#robot-view[data-drawn=true]", timeout=WAIT)
+
+    def shades() -> list[str]:
+        return page.evaluate(
+            "document.getElementById('robot-view').data.filter(each => each.meta?.link).map(each => each.color)"
+        )
+
+    def settled() -> np.ndarray:
+        page.wait_for_timeout(400)
+        return picture(page, "#robot-view")
+
+    before, seen = shades(), settled()
+    assert len(set(before)) > 10, "links are coloured one by one"
+    assert len(colours(seen)) >= 2
+    page.check("input[name=colouring][value=determined]")
+    after, seen_after = shades(), settled()
+    assert sum(one != other for one, other in zip(before, after, strict=True)) > 20
+    assert colours(seen_after) != colours(seen)
+    assert "decided" in page.inner_text("#scale-words")
+    page.check("input[name=colouring][value=plain]")
+    assert len(set(shades())) == 1
+
+    shown = "document.getElementById('robot-view').data.filter(each => each.visible === true).length"
+    count = page.evaluate(shown)
+    page.check("input[name=ellipsoids]")
+    page.check("input[name=com]")
+    assert page.evaluate(shown) == count + 4, "centres of mass and ellipsoids, before and after"
+    with_ellipsoids = settled()
+    assert np.mean(np.any(with_ellipsoids != seen_after, axis=2)) > 0.01
+    page.check("input[name=moment][value=before]")
+    assert page.evaluate(shown) == count + 2
+    page.uncheck("input[name=surfaces]")
+    page.check("input[name=labels]")
+    turned = settled()
+    page.click("[data-view=front]")
+    assert np.mean(np.any(settled() != turned, axis=2)) > 0.005
+    assert trouble == []
+    page.close()
+
+
+def test_tables_sort_with_the_keyboard(browser, files):
+    page, trouble = opened(browser, files / "report.html")
+    page.focus("#link-table thead th:nth-child(3) .sort")
+    page.keyboard.press("Enter")
+
+    def masses() -> list[float]:
+        return page.evaluate(
+            "[...document.querySelectorAll('#link-table tbody tr')].map(row => Number(row.children[2].dataset.value))"
+        )
+
+    assert masses() == sorted(masses(), reverse=True)
+    page.keyboard.press("Enter")
+    assert masses() == sorted(masses())
+    assert page.get_attribute("#link-table thead th:nth-child(3)", "aria-sort") == "ascending"
+    page.focus("#tab-wrench-0")
+    page.keyboard.press("ArrowRight")
+    assert page.is_visible("#panel-wrench-1")
+    assert not page.is_visible("#panel-wrench-0")
+    assert trouble == []
+    page.close()
+
+
+def test_dark_is_dark_and_follows_the_readers_wish(browser, files):
+    page, trouble = opened(browser, files / "report.html", color_scheme="dark")
+    page.query_selector("#validation").scroll_into_view_if_needed()
+    assert picture(page, "#validation").mean() < 80
+    page.click("#theme")
+    assert picture(page, "#validation").mean() > 200
+    assert trouble == []
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_it_fits_a_phone_and_a_laptop(browser, files, width):
+    page, trouble = opened(browser, files / "report.html", viewport={"width": width, "height": 760})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert trouble == []
+    page.close()
+
+
+def test_it_prints_with_the_robot_and_all_tables(browser, files, tmp_path):
+    page, trouble = opened(browser, files / "report.html", color_scheme="dark")
+    page.query_selector("#robot-view").scroll_into_view_if_needed()
+    page.wait_for_selector("#robot-print[data-ready=true]", state="attached", timeout=WAIT)
+    draw_everything(page)
+    content = page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") >= 5
+    assert b"/Subtype /Image" in content, "the robot's picture"
+    page.emulate_media(media="print")
+    assert not page.is_visible(".controls")
+    assert page.is_visible("#robot-print")
+    assert trouble == []
+    page.close()
+
+
+def test_a_hostile_name_stays_text_everywhere(browser, files):
+    page, trouble = opened(browser, files / "nasty.html")
+    draw_everything(page)
+    page.check("input[name=labels]")
+    page.wait_for_timeout(400)
+    assert NASTY in page.inner_text("#link-table")
+    assert NASTY in page.inner_text("#found")
+    assert page.evaluate("document.querySelectorAll('img').length") == 1, "only the robot's own picture"
+    assert page.title().startswith(NASTY)
+    assert NASTY in page.inner_text("#determined, [data-figure=determined]")
+    assert trouble == []
+    page.close()

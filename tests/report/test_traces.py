@@ -1,0 +1,137 @@
+"""Traces tell what a validation tells, hide no misfit, and say who stood when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import steelyard as sy
+from steelyard.exceptions import EvidenceError
+from steelyard.report import trace_motions
+from steelyard.report.traces import MOST_SAMPLES
+from steelyard.validation.validation import plan_predictor
+from tests.laboratory.trials import robot, short_trial
+from tests.report.reports import SENSORS, estimate, motion, trace
+
+
+def test_errors_are_those_of_a_validation():
+    truth = short_trial("g1", "reach", noise="default").truth
+    seen = trace_motions(
+        estimate(), motion("reach").chunks(7), name="reach", purpose="unseen", truth=truth, nuisance=SENSORS
+    )
+    validation = sy.validate(estimate(), motion("reach"), truth=truth, nuisance=SENSORS)
+    for candidate in ("estimate", "reference", "corrected", "truth"):
+        expected = getattr(validation.wrench, candidate).rmse
+        np.testing.assert_allclose(seen.rmse[candidate], expected, rtol=1e-9, atol=0.0)
+    assert seen.rows == validation.wrench.rows
+    assert seen.every == 1
+    np.testing.assert_array_equal(seen.time, motion("reach").time)
+
+
+def test_thinning_keeps_the_worst_sample_and_whole_rows():
+    dense = motion("dance", dense=True)
+    assert len(dense) > MOST_SAMPLES / 2
+    spoiled = {name: values.copy() for name, values in dense.wrenches.items()}
+    spoiled["left_foot"][1357, 2] += 500.0
+    long = [replace(dense, wrenches=spoiled), *(replace(dense, time=dense.time + 100.0 * k) for k in range(1, 9))]
+    seen = trace_motions(estimate(), long, name="long", purpose="training", nuisance=SENSORS)
+    assert len(seen.time) <= MOST_SAMPLES
+    assert seen.every > 1
+    place = int(np.argmax(np.abs(seen.predicted["estimate"] - seen.measured)[:, 2]))
+    assert seen.time[place] == dense.time[1357]
+    assert np.all(np.diff(seen.time) > 0.0)
+    # What is kept is a sample as it was, all rows of the same instant.
+    predictor, _ = plan_predictor(estimate(), dense, nuisance=SENSORS)
+    whole = predictor.predict(long[0], predictor.plan).wrench
+    for kept in range(0, 200, 40):
+        (row,) = np.flatnonzero(dense.time == seen.time[kept])
+        np.testing.assert_array_equal(seen.measured[kept], whole.measured[row])
+        np.testing.assert_array_equal(seen.predicted["estimate"][kept], whole.predicted[0, row])
+    assert seen.duration == pytest.approx(9 * len(dense) / dense.sample_rate)
+    assert len(seen.breaks) == 8
+
+
+def test_the_spectrum_holds_all_the_power():
+    """Parseval: the densities' squares, added over frequency, are the variance of what is left."""
+    dense = replace(motion("dance", dense=True), bandwidth=None)
+    seen = trace_motions(estimate(), [dense], name="dance", purpose="training", nuisance=SENSORS)
+    spectrum = seen.spectrum
+    assert spectrum is not None
+    step = spectrum.frequency[1] - spectrum.frequency[0]
+    predictor, _ = plan_predictor(estimate(), dense, nuisance=SENSORS)
+    wrench = predictor.predict(dense, predictor.plan).wrench
+    left = (wrench.predicted[0] - wrench.measured).std(axis=0)
+    np.testing.assert_allclose(
+        np.sqrt(np.square(spectrum.residuals["estimate"]).sum(axis=0) * step), left, rtol=0.35, atol=0.0
+    )
+    assert trace("dance").spectrum.frequency[-1] <= 2.0 * motion("dance").bandwidth
+
+
+def test_contacts_are_what_the_soles_carry_or_what_the_motion_says():
+    seen = trace("dance")
+    assert set(seen.contacts) == {"left", "right"}
+    for stretches in seen.contacts.values():
+        ((start, end),) = stretches
+        assert start == pytest.approx(motion("dance", dense=True).time[0])
+        assert end == pytest.approx(motion("dance", dense=True).time[-1])
+    loads = sum(seen.loads.values())
+    weight = 9.81 * sum(short_trial("g1", "dance", noise="default").truth.masses.values())
+    assert np.median(loads) == pytest.approx(weight, rel=0.1)
+
+    dense = motion("dance", dense=True)
+    standing = np.ones(len(dense), dtype=bool)
+    standing[100:200] = False
+    told = trace_motions(
+        estimate(), replace(dense, contacts={"left": standing}).chunks(150), name="x", purpose="training"
+    )
+    assert told.contacts["left"] == (
+        (dense.time[0], dense.time[99]),
+        (pytest.approx(dense.time[200]), pytest.approx(dense.time[-1])),
+    )
+    assert len(told.contacts["right"]) == 1
+
+
+def test_a_foot_in_the_air_is_seen_by_what_it_carries():
+    dense = motion("dance", dense=True)
+    lifted = {name: values.copy() for name, values in dense.wrenches.items()}
+    lifted["right_foot"][300:600] = 0.0
+    seen = trace_motions(estimate(), [replace(dense, wrenches=lifted)], name="x", purpose="training")
+    first, second = seen.contacts["right"]
+    assert first[1] == dense.time[299]
+    assert second[0] == dense.time[600]
+
+
+def test_no_motion_is_told():
+    with pytest.raises(EvidenceError, match="no motion in walk"):
+        trace_motions(estimate(), [], name="walk", purpose="unseen")
+
+
+def test_joint_torques_are_traced_where_they_are_measured(tmp_path):
+    (tmp_path / "arm.xml").write_text(
+        '<mujoco model="arm"><worldbody><body name="upper"><joint name="a" axis="0 1 0"/>'
+        '<inertial mass="2" pos="0.1 0 -0.2" diaginertia="0.02 0.03 0.01"/></body></worldbody></mujoco>'
+    )
+    (tmp_path / "arm.toml").write_text('[model]\nfile = "arm.xml"\nbase = "fixed"\n[torque]\nmeasured = "all"\n')
+    model = sy.load_model(tmp_path / "arm.toml")
+    time = np.arange(0.0, 6.0, 0.01)
+    q, v, a = np.sin(time)[:, None], np.cos(time)[:, None], -np.sin(time)[:, None]
+    import pinocchio as pin
+
+    built = model.pinocchio
+    data = built.createData()
+    torque = np.array([pin.rnea(built, data, *rows)[0] for rows in zip(q, v, a, strict=True)])
+    moved = sy.motion_from_generalized(model, time, q, v, a, torques={"a": 1.1 * torque})
+    found = sy.identify(model, sy.gather_evidence(model, moved), method="truncated")
+    seen = trace_motions(found, [moved], name="arm", purpose="training")
+    assert seen.rows == ("a",)
+    assert seen.units == ("N m",)
+    np.testing.assert_allclose(seen.predicted["reference"][:, 0], torque, rtol=1e-9, atol=1e-9)
+    assert seen.rmse["estimate"][0] < 1e-6
+    assert seen.contacts == {}
+
+
+def test_a_model_without_soles_has_no_loads():
+    assert robot("g1").setup.soles
+    assert set(trace("reach").loads) == {"left", "right"}
