@@ -6,7 +6,9 @@ on the page, which no reader sees, say what the folder holds and what a test may
     <!-- stand-in: dance.csv = g1 dance -->       a recording of the laboratory, short
     <!-- stand-in: my_robot.urdf = urdf talos --> a model file
     <!-- stand-in: my_robot.toml = setup g1 -->   a ready setup
+    <!-- stand-in: log.csv = foreign g1 dance --> a recording in degrees and with other names
     <!-- file: arm.urdf -->                       the next block is this file
+    <!-- append: my_robot.toml -->                or the end of it
     <!-- shortened: duration=60.0 to duration=8.0 -->
     <!-- exits: 1 -->                             of the commands of the next block
     <!-- prints -->                               the next block is what the last one printed, but for its numbers
@@ -24,6 +26,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from steelyard import Recording
 from steelyard.cli import main
 from tests.humanoids import path_of
 from tests.laboratory.trials import short_trial
@@ -117,6 +122,9 @@ def run_page(page: Page, folder: Path, *, python: bool) -> None:
             body = body.replace(long, short)
         if "file" in block.remarks:
             (folder / block.remarks["file"]).write_text(body, encoding="utf-8")
+        elif "append" in block.remarks:
+            path = folder / block.remarks["append"]
+            path.write_text(path.read_text(encoding="utf-8") + "\n" + body, encoding="utf-8")
         elif block.language == "python" and python:
             said = _run_python(body, page.name, names)
         elif block.language == "sh":
@@ -167,8 +175,29 @@ def _stand_in(path: Path, what: str) -> None:
         shutil.copyfile(path_of(name), path)
     elif kind == "setup":
         path.write_bytes((files("steelyard.setups") / f"{name}.toml").read_bytes())
+    elif kind == "foreign":
+        _foreign(*name.split()).write(path)
+        path.write_text(path.read_text(encoding="utf-8").replace('"time"', '"t"', 1), encoding="utf-8")
     else:
         short_trial(kind, name, noise="default").recording.write(path)
+
+
+def _foreign(robot: str, motion: str) -> Recording:
+    """Gives a recording as another logger has it: in degrees and g, one inertial sensor, names of its own."""
+    recording = short_trial(robot, motion, noise="default").recording
+    columns = {}
+    for name in recording.columns:
+        values = recording.column(name)
+        group, _, rest = name.partition(".")
+        if group == "q":
+            columns[f"{rest}_pos"] = np.degrees(values)
+        elif name.startswith("pelvis.gyro."):
+            columns[f"imu_w_{name[-1]}"] = values
+        elif name.startswith("pelvis.accel."):
+            columns[f"imu_a_{name[-1]}"] = values / 9.80665
+        elif group in ("left_foot", "right_foot"):
+            columns[f"F{group[0].upper()}_{rest}"] = values
+    return Recording(recording.time, columns)
 
 
 def _compare(shown: str, said: str, page: str) -> None:
