@@ -57,6 +57,7 @@ def test_without_a_load_none_is_found(folder):
 def test_a_recording_too_short_to_tell_noise_is_weighed_as_usual_and_that_is_said(folder):
     plain = json.loads(run("payload", "g1", folder / "reach.npz", "--json").printed)
     assert any("weighed as is usual" in note for note in plain["notes"]), plain["notes"]
+    assert "the usual noise of sensors is assumed: " in run("payload", "g1", folder / "reach.npz").printed
 
 
 def test_options_arrive(folder, monkeypatch):
@@ -81,6 +82,7 @@ def test_options_arrive(folder, monkeypatch):
     assert standing["nuisance"] == ["wrench_offset"]
     asked = json.loads(run(*beside, "--nuisance", "wrench_offset").printed)
     assert asked["nuisance"] == ["wrench_offset"]
+    assert json.loads(run(*beside, "--nuisance", "none").printed)["nuisance"] == []
     ran = run(*beside[:-3], "--baseline", folder / "empty.npz", "--quiet")
     assert (ran.code, ran.printed, ran.told) == (0, "", "")
 

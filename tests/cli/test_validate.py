@@ -11,6 +11,8 @@ import steelyard as sy
 from tests.cli.running import run, short_estimate
 from tests.laboratory.trials import robot, short_trial
 
+SENSORS = ("wrench_offset",)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -21,10 +23,13 @@ def folder(tmp_path_factory):
     return place
 
 
-def expected(**options) -> sy.Validation:
+def expected(nuisance=SENSORS, offsets=None) -> sy.Validation:
+    """Gives the validation as the functions give it, the sensors that are clearly late put right."""
     recording = short_trial("g1", "reach", noise="default").recording
-    offsets = options.pop("offsets", None)
-    return sy.validate(short_estimate(), sy.reconstruct_motion(robot("g1"), recording, offsets=offsets), **options)
+    delays = sy.estimate_delays(robot("g1"), recording).by_sensor.values()
+    late = {each.sensor: each.value for each in delays if abs(each.value) > 1e-3 and each.low > 0.0}
+    motion = sy.reconstruct_motion(robot("g1"), recording.without_delays(late), offsets=offsets)
+    return sy.validate(short_estimate(), motion, nuisance=nuisance)
 
 
 def test_it_prints_and_writes_what_the_function_gives(folder, tmp_path):
@@ -39,10 +44,12 @@ def test_it_prints_and_writes_what_the_function_gives(folder, tmp_path):
 
 def test_options_arrive(folder, tmp_path):
     arguments = ["validate", folder / "estimate.json", folder / "reach.npz", "--json"]
-    plain = json.loads(run(*arguments, "--nuisance", "wrench_offset").printed)
-    wanted = expected(nuisance=["wrench_offset"]).to_dict()
-    assert plain["wrench"] == wanted["wrench"]
-    assert plain["wrench"] != expected().to_dict()["wrench"]
+    assert json.loads(run(*arguments).printed) == expected().to_dict()
+    assert json.loads(run(*arguments, "--nuisance", "wrench_offset").printed) == expected().to_dict()
+    bare = expected(nuisance=()).to_dict()
+    assert bare["wrench"] != expected().to_dict()["wrench"]
+    assert json.loads(run(*arguments, "--nuisance", "none").printed)["wrench"] == bare["wrench"]
+    assert json.loads(run(*arguments, "--zeroed").printed)["wrench"] == bare["wrench"]
     sy.write_offsets(tmp_path / "o.json", {"left_knee_joint": 0.05})
     turned = json.loads(run(*arguments, "--offsets", tmp_path / "o.json").printed)
     np.testing.assert_allclose(
@@ -85,3 +92,6 @@ def test_calls_that_make_no_sense_exit_with_two(folder):
     ran = run("validate", folder / "estimate.json", folder / "reach.npz", "--nuisance", "wrench")
     assert ran.code == 2
     assert "wrench_offset" in ran.told
+    ran = run("validate", folder / "estimate.json", folder / "reach.npz", "--nuisance", "none", "--zeroed")
+    assert ran.code == 2
+    assert "--zeroed" in ran.told.partition("Error")[2]

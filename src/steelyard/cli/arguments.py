@@ -61,6 +61,20 @@ def complete_nuisances(incomplete: str) -> list[str]:
     return [name for name in PRIORS if name.startswith(incomplete)]
 
 
+def choose_nuisances(names: Sequence[str] | None) -> list[str] | None:
+    """Gives the nuisances that were asked for; None where nothing was said, so that the usual ones are taken.
+
+    Raises:
+        typer.BadParameter: There is no such group, or "none" stands beside others.
+    """
+    if names is None:
+        return None
+    check_names(names, [*PRIORS, "none"], "--nuisance")
+    if "none" in names and len(names) > 1:
+        raise typer.BadParameter("none goes alone", param_hint="--nuisance")
+    return [name for name in names if name != "none"]
+
+
 def check_names(names: Sequence[str], known: Iterable[str], option: str) -> None:
     """Refuses names that an option does not know.
 

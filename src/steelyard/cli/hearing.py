@@ -47,7 +47,7 @@ class Heard:
     """What was heard.
 
     Attributes:
-        delays: Seconds by which sensors come late, by name; only those that clearly do.
+        delays: Seconds by which sensors come late, by name; only those that clearly do, where not all are asked for.
         weights: Noise, as `gather_evidence` takes it.
         nuisance: Groups of errors that the sensors may have.
         words: What to tell, a sentence each.
@@ -68,6 +68,7 @@ def hear_sensors(
     offsets: Mapping[str, float],
     nuisance: Sequence[str] | None = None,
     noise: Noise = Noise.FOUND,
+    all_delays: bool = False,
 ) -> Heard:
     """Gives what a recording tells of the sensors.
 
@@ -80,6 +81,8 @@ def hear_sensors(
         nuisance: Errors that sensors and joints may have; by default those of all sensors that are used, and friction
             where joint torques are.
         noise: Where the noise is taken from; where a recording is too short to tell it, the usual one is, and said.
+        all_delays: Whether delays are taken out that may be none, too: where two recordings are held against each
+            other, the likeliest delays serve better than none.
 
     Raises:
         SteelyardError: The recording is bad; the message names it.
@@ -90,7 +93,7 @@ def hear_sensors(
         recording = reader.open(path)
         groups = tuple(nuisance) if nuisance is not None else _usual_nuisance(model, base, recording)
         with show_usual(progress, f"Hearing the sensors of {on_one_line(path.name)}", survey_seconds(recording)):
-            delays = _late(_delays(model, recording), words)
+            delays = _late(_delays(model, recording), words, clear=not all_delays)
         weights: Mapping[str, Any] | str | None = {Noise.USUAL: "default", Noise.EQUAL: None}.get(noise)
         if noise is Noise.FOUND:
             timely = Reader(model, base, progress, offsets, delays)
@@ -113,19 +116,19 @@ def _delays(model: Model, recording: Recording) -> Delays | None:
         return None
 
 
-def _late(delays: Delays | None, words: list[str]) -> dict[str, float]:
-    """Gives the sensors that clearly are late or early, and tells of them."""
+def _late(delays: Delays | None, words: list[str], *, clear: bool) -> dict[str, float]:
+    """Gives the sensors that are late or early, or only those that clearly are, and tells of the latter."""
     if delays is None or not delays.settled:
         return {}
-    clear = [
+    sure = [
         each for each in delays.by_sensor.values() if abs(each.value) > _LATE and (each.low > 0.0 or each.high < 0.0)
     ]
     words += [
         f"{each.sensor} is {1e3 * abs(each.value):.1f} ms {'late' if each.value > 0.0 else 'early'} against the "
         "encoders; that is taken out"
-        for each in clear
+        for each in sure
     ]
-    return {each.sensor: each.value for each in clear}
+    return {each.sensor: each.value for each in (sure if clear else delays.by_sensor.values())}
 
 
 def _has_wrenches(model: Model, recording: Recording) -> bool:

@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from steelyard.cli.arguments import (
     AsJson,
-    Base,
     BaseChoice,
     Force,
     OffsetsFile,
     Quiet,
     Recordings,
     SetupName,
-    check_names,
+    choose_nuisances,
     complete_nuisances,
 )
+from steelyard.cli.hearing import hear_sensors
 from steelyard.cli.output_folder import check_file, write_files, write_json
 from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.reading import Reader, gather_each, survey_seconds, take_offsets
-from steelyard.cli.wording import on_one_line
-from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification import estimate_noise, find_payload
+from steelyard.cli.reading import Reader, gather_each, take_offsets
+from steelyard.cli.wording import print_wrapped
+from steelyard.identification import find_payload
 from steelyard.identification.payload_checks import choose_links
-from steelyard.inspection import estimate_delays
-from steelyard.model import Model, load_model
+from steelyard.model import load_model
 from steelyard.motion.reconstruct import Base as BaseName
-from steelyard.recording import Recording
 from steelyard.recording.reading import find_format
-from steelyard.recording.recording import sensor_of
-from steelyard.regression.nuisance import PRIORS
-
-_PIECES = 8
-"""Pieces of a recording among which the longest tells the noise; each is half a minute at 500 Hz."""
 
 _SEARCH_A_LINK = 0.02
 
@@ -81,7 +69,8 @@ def payload(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What else may differ, instead of the errors of the wrench and inertial sensors; may be repeated.",
+            help="What else to look for, or none; may be repeated. By default the errors of all sensors used, and "
+            "friction where joint torques are.",
             autocompletion=complete_nuisances,
         ),
     ] = None,
@@ -102,7 +91,7 @@ def payload(
 
     Example: steelyard payload g1 carrying.mcap --baseline empty.mcap
     """
-    check_names(nuisance or [], PRIORS, "--nuisance")
+    wished = choose_nuisances(nuisance)
     model = load_model(setup)
     choose_links(model, link)
     added = take_offsets(model, offsets)
@@ -115,9 +104,11 @@ def payload(
     console = Console(quiet=quiet or as_json)
     told: BaseName | None = base.value if base else None
     with show_progress(quiet=quiet) as progress:
-        learned = _learn(model, (empty or recordings)[0], told, added, nuisance, progress)
-        reader = Reader(model, told, progress, added, learned.delays)
-        evidence = gather_each(model, reader, [*empty, *recordings], weights=learned.weights, nuisance=learned.nuisance)
+        heard = hear_sensors(
+            model, (empty or recordings)[0], progress, base=told, offsets=added, nuisance=wished, all_delays=True
+        )
+        reader = Reader(model, told, progress, added, heard.delays)
+        evidence = gather_each(model, reader, [*empty, *recordings], weights=heard.weights, nuisance=heard.nuisance)
         before, after = evidence[: len(empty)], evidence[len(empty) :]
         with show_usual(progress, "Looking for loads", _SEARCH_A_LINK * len(model.links) * most):
             finding = find_payload(
@@ -132,66 +123,12 @@ def payload(
                 least_mass=least_mass,
             )
     reader.tell(console)
+    for words in heard.words:
+        print_wrapped(console, f"  {words}", "yellow")
     console.print(Text(f"\n{finding.summary(min(console.width, 100))}\n"), soft_wrap=True)
-    plain = {**finding.to_dict(), "delays": dict(learned.delays), "nuisance": list(learned.nuisance)}
+    plain = {**finding.to_dict(), "delays": dict(heard.delays), "nuisance": list(heard.nuisance)}
     if output is not None:
         write_files({output: lambda path: write_json(path, plain)})
         console.print(Text(f"written: {output}", style="green"), soft_wrap=True)
     if as_json:
         typer.echo(json.dumps(plain))
-
-
-@dataclass(frozen=True)
-class _Sensors:
-    """What a recording tells of the sensors.
-
-    Attributes:
-        delays: By sensor, s.
-        weights: Noise, for `gather_evidence`; "default" where the recording is too short to tell.
-        nuisance: Errors that they may have.
-    """
-
-    delays: Mapping[str, float]
-    weights: Mapping[str, Any] | str
-    nuisance: Sequence[str]
-
-
-def _learn(
-    model: Model,
-    path: Path,
-    base: BaseName | None,
-    offsets: Mapping[str, float],
-    nuisance: Sequence[str] | None,
-    progress: Progress,
-) -> _Sensors:
-    """Gives delays and noise of the sensors; with noise as is usual, a load must be three times as great to be seen.
-
-    Raises:
-        SteelyardError: The recording is bad; the message names it.
-    """
-    reader = Reader(model, base, progress, offsets)
-    with reader.naming():
-        recording = reader.open(path)
-        groups = list(nuisance) if nuisance else _usual_nuisances(model, base, recording)
-        with show_usual(progress, f"Hearing the sensors of {on_one_line(path.name)}", survey_seconds(recording)):
-            delays = estimate_delays(model, recording).values if _has_wrenches(model, recording) else {}
-        timely = Reader(model, base, progress, offsets, delays)
-        longest = max(islice(timely.motions([path]), _PIECES), key=len)
-        try:
-            weights: Mapping[str, Any] | str = estimate_noise(model, longest, nuisance=groups).weights
-        except IdentifiabilityError:  # too short for it
-            weights = "default"
-    return _Sensors(delays, weights, groups)
-
-
-def _has_wrenches(model: Model, recording: Recording) -> bool:
-    there = {sensor_of(name) for name in recording.columns}
-    return any(sensor.name in there for sensor in model.setup.wrench_sensors)
-
-
-def _usual_nuisances(model: Model, base: str | None, recording: Recording) -> list[str]:
-    """Gives the errors that these sensors may have: of wrenches, and of an inertial sensor where one is used."""
-    groups = ["wrench_offset"] if _has_wrenches(model, recording) else []
-    if model.base == "floating" and base in (None, Base.IMU):
-        groups += ["accelerometer_bias", "imu_mounting"]
-    return groups

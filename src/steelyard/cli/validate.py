@@ -17,13 +17,16 @@ from steelyard.cli.arguments import (
     OffsetsFile,
     Quiet,
     Recordings,
-    check_names,
+    choose_nuisances,
     complete_nuisances,
 )
+from steelyard.cli.hearing import Noise, hear_sensors
 from steelyard.cli.output_folder import check_file, write_files, write_json
 from steelyard.cli.progress import show_progress
 from steelyard.cli.reading import Reader, take_offsets
+from steelyard.cli.wording import print_wrapped
 from steelyard.identification import load_estimate
+from steelyard.motion.reconstruct import Base as BaseName
 from steelyard.recording.reading import find_format
 from steelyard.regression.nuisance import PRIORS
 from steelyard.validation import validate as validate_estimate
@@ -41,11 +44,14 @@ def validate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Apply what the estimate found of this too, such as wrench_offset where the sensors were not zeroed "
-            "since; may be repeated.",
+            help="Apply this alone of what the estimate found besides the links, such as wrench_offset, or none; may "
+            "be repeated. By default all.",
             autocompletion=complete_nuisances,
         ),
     ] = None,
+    zeroed: Annotated[
+        bool, typer.Option("--zeroed", help="The sensors were zeroed since: their offsets are others, and not applied.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write all numbers there, as JSON.")
     ] = None,
@@ -57,13 +63,16 @@ def validate(
 
     Predicts recordings with the identified parameters, beside the CAD and the CAD scaled to the right weight, axis by
     axis, and says whether what was gained is more than chance. Data that the estimate was made from are recognised,
-    and said.
+    and said. How late the sensors are is found on the way, and taken out.
 
     Exits with 0 when there is a comparison, 1 when the data or the problem is bad, 2 when the call is wrong.
 
     Example: steelyard validate results/estimate.json reach.mcap
     """
-    check_names(nuisance or [], PRIORS, "--nuisance")
+    wished = choose_nuisances(nuisance)
+    if zeroed and wished is not None:
+        raise typer.BadParameter("it says already what is applied; leave out --zeroed", param_hint="--nuisance")
+    applied = wished if wished is not None else ROBOT if zeroed else tuple(PRIORS)
     found = load_estimate(estimate)
     added = take_offsets(found.model, offsets)
     for path in recordings:
@@ -72,11 +81,17 @@ def validate(
         check_file(output, force=force)
 
     console = Console(quiet=quiet or as_json)
+    told: BaseName | None = base.value if base else None
     with show_progress(quiet=quiet) as progress:
-        reader = Reader(found.model, base.value if base else None, progress, added)
+        heard = hear_sensors(
+            found.model, recordings[0], progress, base=told, offsets=added, nuisance=(), noise=Noise.USUAL
+        )
+        reader = Reader(found.model, told, progress, added, heard.delays)
         with reader.naming():
-            validation = validate_estimate(found, reader.motions(recordings), nuisance=(*ROBOT, *(nuisance or [])))
+            validation = validate_estimate(found, reader.motions(recordings), nuisance=applied)
     reader.tell(console)
+    for words in heard.words:
+        print_wrapped(console, f"  {words}", "yellow")
     console.print(Text(f"\n{validation.summary()}\n"), soft_wrap=True)
     plain = validation.to_dict()
     if output is not None:
