@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from steelyard.report.report import Report
 
 _MOST_IN_MAP = 150
-_TERMS = 4
+_TERMS = 3
 
 
 def list_base_parameters(report: Report) -> Section:
@@ -55,8 +55,14 @@ def list_base_parameters(report: Report) -> Section:
                 }
             ],
             {
-                "xaxis": {"showticklabels": False, "constrain": "domain"},
-                "yaxis": {"showticklabels": False, "scaleanchor": "x", "autorange": "reversed", "constrain": "domain"},
+                "xaxis": {"showticklabels": False, "ticks": "", "constrain": "domain"},
+                "yaxis": {
+                    "showticklabels": False,
+                    "ticks": "",
+                    "scaleanchor": "x",
+                    "autorange": "reversed",
+                    "constrain": "domain",
+                },
                 "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
             },
             "Correlations of the errors of base parameters; far from zero where two are hard to tell apart.",

@@ -19,6 +19,8 @@ _CLEAR = 2.0
 """Standard errors by which a mass must have changed to be called clear."""
 
 _HARDLY, _MOSTLY = 0.1, 0.5
+_LOOSE = 0.005
+"""Share of the total mass by which half its interval is wide where a scale would help."""
 
 
 class Card(NamedTuple):
@@ -43,7 +45,7 @@ def describe_findings(report: Report) -> Section:
         "tone": tone,
         "verdict": verdict,
         "cards": [card._asdict() for card in _cards(report)],
-        "sentences": [*_changes(report), *_reach(report), *_prediction(report)],
+        "sentences": [*_changes(report), *_reach(report), *_prediction(report), *_advice(report)],
     }
     return Section("found", "Found", "findings.html", context)
 
@@ -193,3 +195,16 @@ def _prediction(report: Report) -> list[str]:
         if rows[verdict]
     ]
     return [f"Axis by axis, beside the model file scaled to the right weight: {', '.join(said)}."] if said else []
+
+
+def _advice(report: Report) -> list[str]:
+    """Tells what would help most, where the total mass is loose because force sensors may be off by some newtons."""
+    estimate = report.estimate
+    loose = _interval(report) > _LOOSE * estimate.total_mass
+    offsets = any(name.endswith(".offset") for name in estimate.nuisance)
+    if not (loose and offsets) or "total_mass" in estimate.options.get("constraints", {}):
+        return []
+    return [
+        "The total mass is not known better because force sensors may be off by some newtons, which looks like weight: "
+        "put the robot on a scale, and say what it shows with --constraint total_mass=..."
+    ]
