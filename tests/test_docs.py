@@ -187,3 +187,13 @@ def test_figures_of_the_methods_are_those_stored() -> None:
         for cell, value in zip((cell.removesuffix(" %") for cell in cells), wanted, strict=True):
             last_digit = 10.0 ** -len(cell.partition(".")[2])
             assert float(cell) == pytest.approx(value, rel=0.0, abs=0.51 * last_digit), method
+
+
+@pytest.mark.parametrize("method", ["geometric", "conic", "truncated", "bounded", "quadratic", "hierarchical"])
+def test_a_methods_page_has_its_figures(method: str) -> None:
+    stored = json.loads((ROOT / "benchmarks" / "results" / "truth.json").read_text(encoding="utf-8"))
+    label = f"{method}, alpha = 1" if method == "quadratic" else method
+    (error,) = [each for each in stored["figures"] if each["what"] == f"{label}: mass error over CAD's, median"]
+    page = (DOCS / "methods" / f"{method}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"[Mm]asses (?:end )?at ([\d.]+\d) of the CAD's error", page)
+    assert shown == [f"{error['value']:.2f}"]
