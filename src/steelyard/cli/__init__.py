@@ -7,6 +7,7 @@ import typer
 from steelyard import __version__
 from steelyard.cli.calibrate import calibrate
 from steelyard.cli.check import check
+from steelyard.cli.demo import demo
 from steelyard.cli.identify import identify
 from steelyard.cli.init import init
 from steelyard.cli.inspect import inspect
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(calibrate)
 app.command()(check)
+app.command()(demo)
 app.command()(identify)
 app.command()(init)
 app.command()(inspect)
