@@ -1,6 +1,7 @@
 # Every target does its own set-up in .venv; all it needs is Python 3.11 or newer and a package index.
-#   make demo     the main job, on the example robots
-#   make test     lint, types and tests
+#   make demo     the whole story on a virtual robot: calibrated, weighed, validated, balanced; report.html
+#   make test     lint, types and tests, a browser for the report's included
+#   make docs     the documentation as a site, in site/
 #   make install  the environment alone
 # A second run installs nothing: .venv is stamped with a hash of what it was made from.
 
@@ -19,12 +20,16 @@ HASH = $(shell $(PYTHON) -c 'import hashlib, sys; \
 	requirements.lock pyproject.toml Makefile)
 STAMP = $(VENV)/stamp-$(HASH)
 
-.PHONY: demo test install lint types unit lock hooks clean
+.PHONY: demo test docs install browser lint types unit lock hooks clean
 
 demo: install
-	@$(BIN)/steelyard check g1 talos icub romeo --exit-zero
+	@$(BIN)/steelyard demo
 
 test: lint types unit
+
+docs: install
+	@$(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
 
 install:
 	@test -n "$(PYTHON)" || { echo "Steelyard needs Python 3.11 or newer; install it, or set PYTHON=/path/to/python3" >&2; exit 1; }
@@ -41,7 +46,15 @@ lint: install
 types: install
 	@$(BIN)/mypy
 
-unit: install
+# Reports are tried in a real browser. Where there is none and nobody may install one, those tests are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && \
+		echo "Installing chromium for the tests of reports ..." && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
+		echo "no chromium, and no right to install it: the tests in a browser will be skipped" >&2
+
+unit: install browser
 	@$(BIN)/pytest -n $(WORKERS)
 
 # Resolves all extras anew for every supported Python; no index address is written.
@@ -55,4 +68,4 @@ hooks: install
 	@$(BIN)/pre-commit install
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -19,6 +19,7 @@ from steelyard.calibration import (
     sample_poses,
     soles_as_contacts,
 )
+from steelyard.drafting import SetupDraft, draft_setup
 from steelyard.exceptions import (
     ConsistencyError,
     EvidenceError,
@@ -82,6 +83,7 @@ from steelyard.motion import (
 )
 from steelyard.recording import Recording, join_recordings, read_recording
 from steelyard.regression import Evidence, gather_evidence, load_evidence
+from steelyard.report import Report, Trace, trace_motions, write_report
 from steelyard.stance import Trajectory
 from steelyard.validation import Validation, validate
 
@@ -131,17 +133,21 @@ __all__ = [
     "Recording",
     "RecordingError",
     "RecordingWarning",
+    "Report",
     "Setup",
+    "SetupDraft",
     "SolverError",
     "StanceError",
     "SteelyardError",
     "TotalMass",
     "Touch",
+    "Trace",
     "Trajectory",
     "Validation",
     "calibrate",
     "check_model",
     "design_calibration",
+    "draft_setup",
     "estimate_delays",
     "estimate_noise",
     "find_payload",
@@ -168,10 +174,12 @@ __all__ = [
     "sample_poses",
     "soles_as_contacts",
     "stream_motion",
+    "trace_motions",
     "validate",
     "write_calibrated_model",
     "write_model",
     "write_offsets",
+    "write_report",
 ]
 
 _LABORATORY = ("Payload", "Sensors", "Trial", "plan_motion", "simulate")

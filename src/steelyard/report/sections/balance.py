@@ -1,0 +1,86 @@
+"""What a better model is worth: the same balance controller on the same robot, with one model or another to believe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.report.packing import pack_numbers
+from steelyard.report.sections.recordings import as_label
+from steelyard.report.sections.section import Figure, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from steelyard.laboratory.balance import BalanceRun
+    from steelyard.model.parameters import FloatArray
+
+_ROLES = ("measured", "reference", "estimate", "truth")
+
+
+def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
+    """Gives how far centre of mass and zero-moment point strayed, by whom the controller believed.
+
+    Args:
+        runs: By what the controller believed, in words, worst first; at most four of them are drawn.
+    """
+    rows: list[dict[str, Any]] = []
+    for words, run in runs.items():
+        fall = run.fall
+        row: dict[str, Any] = {"believed": words, "fall": None if fall is None else f"{fall.start:.2f}"}
+        if fall is None:
+            row |= {
+                "com": 1e3 * run.com_error.rms,
+                "com_greatest": 1e3 * run.com_error.greatest,
+                "zmp": 1e3 * run.zmp_error.rms,
+                "zmp_greatest": 1e3 * run.zmp_error.greatest,
+            }
+        rows.append(row)
+    data, panels = [], ("centre of mass: distance from its reference (mm)", "zero-moment point: the same (mm)")
+    for role, (words, run) in zip(_ROLES, runs.items(), strict=False):
+        for place, (actual, wanted) in enumerate(((run.com, run.com_reference), (run.zmp, run.zmp_reference))):
+            data.append(_line(words, role, place, run.time, 1e3 * np.linalg.norm(actual - wanted, axis=1)))
+    layout: dict[str, Any] = {
+        "grid": {"rows": 2, "columns": 1, "pattern": "independent", "ygap": 0.25},
+        "margin": {"l": 56, "r": 12, "t": 64, "b": 48},
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "top", "yref": "container", "x": 0},
+        "hovermode": "x",
+        "xaxis2": {"matches": "x", "title": {"text": "time (s)"}},
+        "xaxis": {"title": {"text": ""}},
+        "yaxis": {"rangemode": "tozero"},
+        "yaxis2": {"rangemode": "tozero"},
+        "annotations": [
+            {
+                "text": words,
+                "xref": f"x{'' if place == 0 else 2} domain",
+                "yref": f"y{'' if place == 0 else 2} domain",
+                "x": 0.0,
+                "y": 1.0,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": 12},
+            }
+            for place, words in enumerate(panels)
+        ],
+    }
+    alt = "How far centre of mass and zero-moment point were from where they should have been, for each model."
+    return Section("balance", "Balance", "balance.html", {"rows": rows}, {"balance": Figure(data, layout, alt, 460)})
+
+
+def _line(words: str, role: str, place: int, time: FloatArray, distance: FloatArray) -> dict[str, Any]:
+    suffix = "" if place == 0 else "2"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": as_label(words),
+        "legendgroup": role,
+        "showlegend": place == 0,
+        "meta": {"role": role},
+        "x": pack_numbers(time),
+        "y": pack_numbers(distance),
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+        "hovertemplate": "%{y:.1f} mm",
+    }
