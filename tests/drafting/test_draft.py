@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from steelyard.drafting import draft_setup
 from steelyard.exceptions import ModelError
@@ -15,11 +20,10 @@ from steelyard.model.packages import find_file
 from steelyard.stance.footing import plant_feet
 from tests.drafting.references import sole_distances
 from tests.drafting.small_models import FOOT_BOX, MJCF, biped, joint, link, urdf
+from tests.generated_trees import MJCF_KINDS, URDF_KINDS, mjcf_text, trees, urdf_text
 from tests.humanoids import LOCKS, ROBOTS, path_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from steelyard.drafting import SetupDraft
 
 BOX_SOLE = np.array([[0.13, 0.05, -0.05], [-0.07, 0.05, -0.05], [-0.07, -0.05, -0.05], [0.13, -0.05, -0.05]])
@@ -61,11 +65,13 @@ def test_a_sole_frame_is_used_where_there_is_one(tmp_path) -> None:
     np.testing.assert_allclose(draft.setup.soles[0].vertices[:, 2], 0.0, rtol=0, atol=1e-12)
 
 
-def test_a_sole_that_is_tilted_at_rest_is_found_by_its_face(tmp_path) -> None:
-    """A box that is turned by 0.3 rad about its side stands on an edge; its own underside is the sole."""
-    tilted = FOOT_BOX.replace('xyz="0.03 0 -0.04"', 'xyz="0.03 0 -0.04" rpy="0 0.3 0"')
+@pytest.mark.parametrize("angle", [0.02, 0.05, 0.3, -0.6])
+def test_a_sole_that_is_tilted_at_rest_is_found_by_its_face(tmp_path, angle: float) -> None:
+    """A box that is turned about its side touches the ground with an edge; its own whole underside is the sole."""
+    tilted = FOOT_BOX.replace('xyz="0.03 0 -0.04"', f'xyz="0.03 0 -0.04" rpy="0 {angle} 0"')
     draft = draft_of(tmp_path, biped(foot=tilted))
-    turn = np.array([[np.cos(0.3), 0, np.sin(0.3)], [0, 1, 0], [-np.sin(0.3), 0, np.cos(0.3)]])
+    cosine, sine = np.cos(angle), np.sin(angle)
+    turn = np.array([[cosine, 0, sine], [0, 1, 0], [-sine, 0, cosine]])
     flat = BOX_SOLE - [0.03, 0.0, -0.04]
     expected = flat @ turn.T + [0.03, 0.0, -0.04]
     for sole in draft.setup.soles:
@@ -128,7 +134,7 @@ def test_toes_are_told_and_the_larger_part_of_the_foot_is_the_sole(tmp_path) -> 
     assert [sole.frame for sole in draft.setup.soles] == ["left_foot", "right_foot"]
     kind, source = finding(draft, "sole left")
     assert kind == "guessed"
-    assert "left_toe touch the ground too" in source
+    assert "left_toe touches the ground too" in source
 
 
 def test_a_quadruped_has_four_soles() -> None:
@@ -139,12 +145,19 @@ def test_a_quadruped_has_four_soles() -> None:
     assert len(find_pairs(draft.model)) == 6
 
 
-@pytest.mark.parametrize("file", ["ur_description/urdf/ur5_robot.urdf", "panda_description/urdf/panda.urdf"])
-def test_an_arm_is_fixed_and_has_no_soles(file: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "kind", "why"),
+    [
+        ("ur_description/urdf/ur5_robot.urdf", "found", "fixed: its root is called world"),
+        ("panda_description/urdf/panda.urdf", "guessed", "fixed: no legs are seen, so it is held by its root; write"),
+    ],
+)
+def test_an_arm_is_fixed_and_has_no_soles(file: str, kind: str, why: str) -> None:
     draft = draft_setup(find_file(ROBOTS + file))
     assert draft.model.base == "fixed"
     assert not draft.setup.soles
-    assert finding(draft, "base")[0] == "guessed"
+    assert finding(draft, "base")[0] == kind
+    assert finding(draft, "base")[1].startswith(why)
     assert finding(draft, "soles") == ("missing", "the base is fixed: nothing of it stands")
     assert finding(draft, "wrench sensors")[0] == "missing"
 
@@ -173,6 +186,17 @@ def test_an_mjcf_without_a_free_joint_stands_on_nothing(tmp_path) -> None:
     draft = draft_of(tmp_path, MJCF.replace('<freejoint name="floating_base"/>', ""), "held.xml")
     assert finding(draft, "base") == ("found", "fixed: the root has no free joint in the file")
     assert not draft.setup.soles
+
+
+def test_a_name_for_two_places_is_no_frame(tmp_path) -> None:
+    """A foot's body and joint, both called left_foot, are 8 cm apart: the site on it is the frame, or there is none."""
+    text = MJCF.replace('name="left_ankle" axis', 'name="left_foot" pos="0 0 0.08" axis')
+    draft = draft_of(tmp_path, text, "walker.xml")
+    assert [sole.frame for sole in draft.setup.soles] == ["left_foot_force", "right_foot"]
+    bare = re.sub(r'<site name="left_foot_force".*/>|<(force|torque) name="l.".*/>', "", text)
+    draft = draft_of(tmp_path, bare, "walker.xml")
+    assert [sole.frame for sole in draft.setup.soles] == ["right_foot"]
+    assert finding(draft, "sole left")[0] == "missing"
 
 
 def test_gravity_is_felt_by_a_force_sensor_of_mujoco_as_it_is_written(tmp_path) -> None:
@@ -393,6 +417,80 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path, place: str) -> None:
         draft.write(tmp_path / place)
     assert "\n" not in str(raised.value)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_humanoid_in_the_manner_of_mujocos_own(tmp_path) -> None:
+    """Several joints on one body, sides at the end of names, feet of two capsules, knees that cannot be straight."""
+    leg = """
+      <body name="thigh_{side}" pos="0 {y} -0.1">
+        <joint name="hip_x_{side}" axis="1 0 0" range="-25 5"/>
+        <joint name="hip_z_{side}" axis="0 0 1" range="-60 35"/>
+        <joint name="hip_y_{side}" axis="0 1 0" range="-110 20"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -0.34" size="0.06"/>
+        <body name="shin_{side}" pos="0 0 -0.4">
+          <joint name="knee_{side}" axis="0 -1 0" range="-160 -2"/>
+          <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.05"/>
+          <body name="foot_{side}" pos="0 0 -0.39">
+            <joint name="ankle_y_{side}" axis="0 1 0" range="-50 50" pos="0 0 0.08"/>
+            <joint name="ankle_x_{side}" axis="1 0 0" range="-50 50" pos="0 0 0.04"/>
+            <geom type="capsule" fromto="-0.07 -0.02 0 0.14 -0.04 0" size="0.027"/>
+            <geom type="capsule" fromto="-0.07 0.02 0 0.14 0.04 0" size="0.027"/>
+          </body>
+        </body>
+      </body>"""
+    legs = "".join(leg.format(side=side, y=y) for side, y in (("right", -0.1), ("left", 0.1)))
+    text = (
+        f'<mujoco model="humanoid"><worldbody><body name="torso" pos="0 0 1.3"><freejoint/>'
+        f'<geom type="sphere" size="0.15"/>{legs}</body></worldbody></mujoco>'
+    )
+    draft = draft_of(tmp_path, text, "humanoid.xml")
+    assert draft.setup.mirror is not None
+    assert draft.setup.mirror.pairs == (("*_left", "*_right"),)
+    assert {sole.name: sole.frame for sole in draft.setup.soles} == {"left": "foot_left", "right": "foot_right"}
+    # The knees cannot be straight (2° at least), which tilts the feet: 7 mm over the capsules' length.
+    lines = np.array([[0.14, 0.04, -0.027], [-0.07, 0.02, -0.027], [-0.07, -0.02, -0.027], [0.14, -0.04, -0.027]])
+    for sole in draft.setup.soles:
+        distance, height = sole_distances(sole.vertices, lines)
+        assert distance < 2e-3
+        assert height < 2e-3
+    assert len(plant_feet(draft.model).feet) == 2
+
+
+def test_a_chain_as_long_as_one_likes(tmp_path) -> None:
+    links = [link(f"l{k}") for k in range(600)]
+    joints = [joint(f"j{k}", f"l{k}", f"l{k + 1}", "0 0 0.01") for k in range(599)]
+    (tmp_path / "rope.urdf").write_text(urdf(*links, *joints))
+    assert draft_setup(tmp_path / "rope.urdf").model.base == "fixed"
+
+
+NAMES = ("link_{}", "left_leg_{}", "{}_foot_l", "R{}", "imu_{}", "ft_{}", "sole_{}")
+
+
+@settings(max_examples=25)
+@given(trees(URDF_KINDS), st.sampled_from(NAMES), st.sampled_from(NAMES))
+def test_any_urdf_tree_gets_a_draft_that_loads(tree, even: str, odd: str) -> None:
+    """Whatever the names promise: legs, sensors and soles that are none must not keep a draft from loading."""
+    text = re.sub(r"link_(\d+)", lambda match: (odd if int(match[1]) % 2 else even).format(match[1]), urdf_text(tree))
+    with tempfile.TemporaryDirectory() as folder:
+        draft_of(Path(folder), text)
+
+
+@settings(max_examples=15)
+@given(trees(MJCF_KINDS), st.sampled_from(NAMES))
+def test_any_mjcf_tree_gets_a_draft_that_loads(tree, name: str) -> None:
+    text = re.sub(r'name="b(\d+)"', lambda match: f'name="{name.format(match[1])}"', mjcf_text(tree))
+    with tempfile.TemporaryDirectory() as folder:
+        draft_of(Path(folder), text, "tree.xml")
+
+
+def test_a_model_with_y_up_has_soles_too() -> None:
+    draft = draft_setup(path_of("human"))
+    assert [sole.name for sole in draft.setup.soles] == ["left", "right"]
+    for sole in draft.setup.soles:
+        np.testing.assert_allclose(np.ptp(sole.vertices[:, 1]), 0.0, rtol=0, atol=1e-4)
+    assert draft.setup.mirror is not None
+    assert draft.setup.mirror.plane == "xy"
+    assert finding(draft, "up")[0] == "guessed"
 
 
 def test_a_drone_of_one_body_floats(tmp_path) -> None:

@@ -34,6 +34,7 @@ from steelyard.drafting.words import words_of
 from steelyard.exceptions import ModelError
 from steelyard.model.loading import build_model, describe, load_model
 from steelyard.model.lumping import lock_followers, resolve_locks
+from steelyard.model.names import in_words
 from steelyard.model.packages import as_path, find_file, is_folder
 from steelyard.model.setup import BaseKind, Setup, WrenchSensor, parse_setup
 from steelyard.model.whole_file import draft_of
@@ -156,10 +157,11 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
     locks = resolve_locks(description, {name: lock[0] for name, lock in proposed.items()}, "the draft")
     locks = lock_followers(description, locks)
     looked_at = build_model(description, Setup(), base=description.base or "floating", locks=locks)
-    legs = find_legs(looked_at) if looked_at.base == "floating" else []
-    base, why, sure = _hold(looked_at, legs)
+    seen = find_legs(looked_at) if looked_at.base == "floating" else []
+    base, why, sure = _hold(looked_at, seen)
     clues = find_clues(description)
-    frames = [_sole_frame(looked_at, leg) for leg in legs]
+    framed = {leg: frame for leg in seen if (frame := _sole_frame(looked_at, leg)) is not None}
+    legs, frames = list(framed), list(framed.values())
     sensors, others = choose_wrenches(looked_at, legs, frames, clues.sensors)
     if base == "fixed":
         sensors, others = others, []
@@ -178,7 +180,7 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
     ]
     findings = [finding for section in sections for finding in section.findings]
     findings += [DraftFinding("sensor", "missing", words, "check the file") for words in clues.lost]
-    findings += _remarks(looked_at, legs)
+    findings += _remarks(looked_at, seen, legs)
     halves = (_head(description), "\n".join(line for section in sections for line in section.lines) + "\n")
     setup = parse_setup(tomllib.loads(f"{halves[0]}file = {quoted(source)}\n{halves[1]}"))
     model = build_model(description, setup, base=base, locks=locks)
@@ -209,13 +211,18 @@ def _hold(model: Model, legs: Sequence[Leg]) -> tuple[BaseKind, str, bool]:
         return said, f"the root {joint} in the file", True
     if all(body.massless for body in model.bodies[1:]):
         return "floating", "nothing but the root itself could move", False
+    if model.description.root.lower() == "world" and not legs:
+        return "fixed", "its root is called world", True
     if legs:
         return "floating", f"it has {len(legs)} leg{'s' if len(legs) > 1 else ''} to stand on", False
     return "fixed", "no legs are seen, so it is held by its root; write floating if it moves freely", False
 
 
-def _sole_frame(model: Model, leg: Leg) -> str:
-    """Gives the frame of a sole: one that is called so and lies in its plane, else that of the foot's lowest part."""
+def _sole_frame(model: Model, leg: Leg) -> str | None:
+    """Gives the frame of a sole: one that is called so and lies in its plane, else that of the foot's lowest part.
+
+    None where every name of a frame there stands for two places.
+    """
     body, underside = model.bodies[leg.foot], leg.underside
     usable = known_frames(model.description)
     called = [name for name in usable if model.frames[name].body == leg.foot and "sole" in words_of(name)]
@@ -228,7 +235,8 @@ def _sole_frame(model: Model, leg: Leg) -> str:
         if near:
             return min(near, key=lambda name: offsets[name])
         called = [underside.part]
-    return next((name for name in [*called, body.name] if name in usable), body.joint.name)
+    there = [name for name in usable if model.frames[name].body == leg.foot]
+    return next((name for name in [*called, body.name, body.joint.name, *there] if name in there), None)
 
 
 def _sole(model: Model, leg: Leg, frame: str, sensor: DraftedWrench) -> DraftedSole:
@@ -237,7 +245,8 @@ def _sole(model: Model, leg: Leg, frame: str, sensor: DraftedWrench) -> DraftedS
         placement = model.frames[frame].placement
         vertices: FloatArray = (underside.corners - placement.translation) @ placement.rotation
         words = f"{len(vertices)} corners of the underside of {underside.part}"
-        toes = f"; {' and '.join(leg.also)} touch the ground too, and are left out" if leg.also else ""
+        verb = "touches" if len(leg.also) == 1 else "touch"
+        toes = f"; {in_words(leg.also)} {verb} the ground too, and is not in it" if leg.also else ""
         sure = underside.sure and leg.sure and not leg.also
         advice = "" if sure else "check the corners"
         detail = f"{words}, from {underside.source}{toes}"
@@ -269,11 +278,15 @@ def _mirror(model: Model) -> Section:
     return mirror_section(symmetry, cover_pairs(pairs, model.links), 2 * len(pairs))
 
 
-def _remarks(model: Model, legs: Sequence[Leg]) -> list[DraftFinding]:
+def _remarks(model: Model, seen: Sequence[Leg], used: Sequence[Leg]) -> list[DraftFinding]:
     """Gives what else is worth telling."""
+    words = "a body and a joint of this foot share a name, but not a place, and it has no other frame"
+    remarks = [DraftFinding(f"sole {leg.name}", "missing", words, "rename one") for leg in seen if leg not in used]
     up = find_up(model)
-    if not legs or bool((up == upward(model)).all()):
-        return []
-    axis = "xyz"[int(abs(up).argmax())]
-    words = f"its legs stretch along {axis} of the base link: {axis} is taken as up, while Steelyard stands robots on z"
-    return [DraftFinding("up", "guessed", words, "turn the root of the model file so that z is up")]
+    if seen and not bool((up == upward(model)).all()):
+        axis = "xyz"[int(abs(up).argmax())]
+        words = (
+            f"its legs stretch along {axis} of the base link, so {axis} is taken as up; Steelyard stands robots on z"
+        )
+        remarks.append(DraftFinding("up", "guessed", words, "turn the root of the model file so that z is up"))
+    return remarks

@@ -112,20 +112,20 @@ def _limbs(model: Model) -> list[list[int]]:
     A limb begins where the trunk, which carries several limbs of two joints or more, ends. Fingers and toes part later.
     """
     children = children_of(model)
-    return [_limb(model, children, index) for index in range(1, len(children)) if not children[index]]
+    depths = [1] * len(children)
+    for index in range(len(children) - 1, 0, -1):  # parents come first
+        parent = model.bodies[index].parent
+        depths[parent] = max(depths[parent], depths[index] + 1)
+    return [_limb(model, children, depths, index) for index in range(1, len(children)) if not children[index]]
 
 
-def _limb(model: Model, children: list[list[int]], end: int) -> list[int]:
+def _limb(model: Model, children: list[list[int]], depths: list[int], end: int) -> list[int]:
     chain = chain_to(model, end)
     for number in range(len(chain) - 2, 0, -1):
         siblings = [child for child in children[chain[number - 1]] if child != chain[number]]
-        if any(_depth(children, sibling) >= 2 for sibling in siblings):
+        if any(depths[sibling] >= 2 for sibling in siblings):
             return chain[number:]
     return chain
-
-
-def _depth(children: list[list[int]], body: int) -> int:
-    return 1 + max((_depth(children, child) for child in children[body]), default=0)
 
 
 def _moving(model: Model, chain: list[int]) -> int:

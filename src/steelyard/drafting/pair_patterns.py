@@ -23,11 +23,11 @@ def cover_pairs(pairs: Sequence[tuple[str, str, tuple[SideMark, ...]]], names: S
     """
     wanted = {frozenset((left, right)) for left, right, _ in pairs}
     candidates: dict[tuple[str, str], set[frozenset[str]]] = {}
-    for left, _, marks in pairs:
-        for pattern in side_patterns(left, marks) if marks else ():
-            matched = {frozenset(pair) for pair in pair_by_patterns(*pattern, names)}
-            if matched <= wanted:
-                candidates.setdefault(pattern, matched)
+    patterns = dict.fromkeys(pattern for left, _, marks in pairs if marks for pattern in side_patterns(left, marks))
+    for pattern in patterns:
+        matched = {frozenset(pair) for pair in pair_by_patterns(*pattern, names)}
+        if matched <= wanted:
+            candidates[pattern] = matched
     chosen: list[tuple[str, str]] = []
     open_pairs = set(wanted)
     while candidates:

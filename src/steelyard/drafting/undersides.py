@@ -26,6 +26,9 @@ _ROUND = ("sphere", "ellipsoid", "capsule")
 _STEEPEST = np.cos(np.pi / 4.0)
 _LEAST_SHARE = 0.25
 """Share of a foot's shadow that its underside has, unless the foot stands on an edge."""
+_CLEARLY = 1.2
+"""How many times as large as what touches when level a tilted face is, to be the sole: the foot is tilted at rest."""
+_SLIGHTLY = np.cos(np.radians(20.0))
 _SAME_DIRECTION = np.cos(np.radians(3.0))
 
 
@@ -85,8 +88,9 @@ def find_underside(
     What collides counts; where nothing does, what is drawn. Where both are meshes, both count: a simplified mesh may
     end before the toe does. Of a mesh or a box every corner up to `FLATNESS` above the lowest belongs to it, of a round
     shape the lowest points alone, so that four contact spheres give four corners. A foot whose colliding shapes stand
-    on an edge or a point is taken as it is drawn; where that does so too, by its greatest flat face that looks down
-    within 45°; and where it is round, by the patch on which it would sink in by `FLATNESS`.
+    on an edge or a point is taken as it is drawn. Where that does so too, or a face that is tilted is clearly greater
+    than what touches, the greatest flat face that looks down is the sole; and a round foot has the patch on which it
+    would sink in by `FLATNESS`.
 
     Args:
         model: The model.
@@ -99,27 +103,36 @@ def find_underside(
     if not shapes:
         return LostMeshes(tuple(lost)) if lost else None
     missed = any(shape.geometry.shape == "mesh" for shape in shapes) and bool(lost)
-    candidates = [(shapes, up)]
-    if whole_foot:
-        candidates += [(drawn, up)] if collided and drawn else []
-        candidates += [(shapes, face) for face in _greatest_face(shapes, up)]
-    for number, (chosen, normal) in enumerate(candidates):
-        outline = _outline(chosen, normal)
-        if outline is not None and (not whole_foot or _fills(outline, chosen, normal)):
-            words = (
-                _in_words(chosen)
-                if number == 0 or chosen is drawn
-                else f"the greatest flat face of {_in_words(chosen)}"
-            )
-            return Underside(
-                outline, normal, _lowest_part(chosen, normal), words, sure=whole_foot and number == 0 and not missed
-            )
-    outline = _outline(shapes, up)
-    if outline is not None:
-        return Underside(outline, up, _lowest_part(shapes, up), _in_words(shapes), sure=False)
+    level = _outline(shapes, up)
+    words, part = _in_words(shapes), _lowest_part(shapes, up)
+    if level is not None and (not whole_foot or _fills(level, shapes, up)):
+        tilted = _tilted(shapes, up, _area(level, up)) if whole_foot else None
+        return tilted or Underside(level, up, part, words, sure=whole_foot and not missed)
+    as_drawn = _outline(drawn, up) if whole_foot and collided and drawn else None
+    if as_drawn is not None and _fills(as_drawn, drawn, up):
+        return Underside(as_drawn, up, _lowest_part(drawn, up), _in_words(drawn), sure=False)
+    tilted = _tilted(shapes, up, 0.0) if whole_foot else None
+    if tilted is not None:
+        return tilted
+    if level is not None:
+        return Underside(level, up, part, words, sure=False)
     patch = _patch(shapes, up)
-    words = f"the patch on which {_in_words(shapes)} would sink in by 2 mm"
-    return None if patch is None else Underside(patch, up, _lowest_part(shapes, up), words, sure=False)
+    words = f"the patch on which {words} would sink in by 2 mm"
+    return None if patch is None else Underside(patch, up, part, words, sure=False)
+
+
+def _tilted(shapes: list[_Shape], up: FloatArray, level_area: float) -> Underside | None:
+    """Gives the greatest flat face as underside, where it is clearly greater than what touches when level."""
+    steepest = _STEEPEST if level_area == 0.0 else _SLIGHTLY
+    for face in _greatest_face(shapes, up):
+        outline = _outline(shapes, face)
+        tilt = np.degrees(np.arccos(min(1.0, float(face @ up))))
+        if outline is None or face @ up < steepest or not _fills(outline, shapes, face):
+            continue
+        if _area(outline, face) > _CLEARLY * level_area:
+            words = f"the greatest flat face of {_in_words(shapes)}, tilted by {tilt:.1f}° with all joints at rest"
+            return Underside(outline, face, _lowest_part(shapes, face), words, sure=False)
+    return None
 
 
 def _read_shapes(model: Model, body: int) -> tuple[list[_Shape], list[_Shape], list[str]]:
