@@ -116,7 +116,11 @@ def _sample(
         empty = [name for name, there in zip(columns, counts.sum(axis=0), strict=True) if not there]
         empty += [f"{name}.quat.x" for name in sensors if not np.isfinite(orientations[name][:, 0]).any()]
         why = f"{empty[0]!r} has no readings" if empty else "its columns are never there together"
-        raise RecordingError(f"{recording.name} has no pose: {why}", column=empty[0] if empty else None)
+        raise RecordingError(
+            f"{recording.name} has no pose: {why}; look at the logger, or lock the joint in the setup, if it does not "
+            "move",
+            column=empty[0] if empty else None,
+        )
     positions = np.tile(_rest(model), (count, 1))
     positions[:, starts] = sums / np.maximum(counts, 1.0)
     time = np.asarray(begin + 0.5 * window + interval * np.arange(count), dtype=np.float64)

@@ -84,7 +84,9 @@ def save_estimate(estimate: Estimate, path: str | Path) -> None:
         partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise IdentifiabilityError(f"{path}: the estimate cannot be written ({error.strerror})") from error
+        raise IdentifiabilityError(
+            f"{path}: the estimate cannot be written ({error.strerror}); name another place, or make room"
+        ) from error
 
 
 def load_estimate(path: str | Path) -> Estimate:
@@ -97,12 +99,16 @@ def load_estimate(path: str | Path) -> Estimate:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise IdentifiabilityError(f"{path}: there is no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise IdentifiabilityError(f"{path} is a folder; give the estimate.json in it") from error
     except OSError as error:
-        raise IdentifiabilityError(f"{path}: the estimate cannot be read ({error.strerror})") from error
+        raise IdentifiabilityError(f"{path}: the estimate cannot be read ({error.strerror}); check the file") from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise IdentifiabilityError(f"{path} is not an estimate: it is no JSON text") from error
+        raise IdentifiabilityError(
+            f"{path} is not an estimate: it is no JSON text; give the estimate.json that Estimate.save wrote"
+        ) from error
     if not isinstance(stored, dict) or "format" not in stored:
-        raise IdentifiabilityError(f"{path} is not an estimate; write one with Estimate.save")
+        raise IdentifiabilityError(f"{path} is not an estimate; write one with Estimate.save, or `steelyard identify`")
     if stored["format"] != FORMAT:
         raise IdentifiabilityError(
             f"{path} has the layout {stored['format']!r}, this version reads {FORMAT}; use the version that wrote it"

@@ -132,8 +132,8 @@ def check_names(model: Model, survey: Survey) -> Iterator[Finding]:
     """Gives joints and sensors that the model, or the recording, does not have."""
     setup = model.setup
     parsed = {name: parse_column(name, model.joints) for name in survey.columns}
-    recorded = {parts.owner for parts in parsed.values() if parts is not None and parts.quantity == "q"}
-    unknown = [joint for joint in sorted(recorded) if joint not in model.joints]
+    positions = {name: parts.owner for name, parts in parsed.items() if parts is not None and parts.quantity == "q"}
+    unknown = [joint for joint in sorted(set(positions.values())) if joint not in model.joints]
     if unknown:
         yield Finding(
             "warning",
@@ -143,6 +143,7 @@ def check_names(model: Model, survey: Survey) -> Iterator[Finding]:
             f"{did_you_mean(unknown[0], model.joints) if len(unknown) == 1 else ''}; such columns are not used: map "
             "them in [recording.columns] if they are another joint's",
         )
+    recorded = {joint for name, joint in positions.items() if survey.columns[name].count}
     missing = [joint for joint in model.joints if joint not in recorded]
     if missing:
         some = len(missing) < len(model.joints)

@@ -14,7 +14,7 @@ from steelyard.model.lumping import lock_followers, lump, resolve_locks
 from steelyard.model.mjcf import describe_mjcf
 from steelyard.model.model import Frame, Model
 from steelyard.model.names import did_you_mean, match_pattern, pair_by_patterns
-from steelyard.model.packages import find_file
+from steelyard.model.packages import as_path, find_file, is_folder
 from steelyard.model.parameters import change_frame
 from steelyard.model.setup import BaseKind, Setup, read_setup, ready_setups
 from steelyard.model.urdf import describe_urdf
@@ -146,6 +146,8 @@ def _refuse_unknown(source: str | Path) -> None:
     text = str(source)
     if text.lower().endswith(".toml") or text in ready_setups():
         return
+    if is_folder(as_path(text)):
+        raise ModelError(f"{text!r} is a folder; name the setup or the model file in it", names=[text])
     if text.endswith(".xacro"):
         raise ModelError(f"{text} is a xacro file; expand it first: xacro {text} > robot.urdf", names=[text])
     raise ModelError(

@@ -173,14 +173,21 @@ class XmlDocument:
         return XmlDocument(path, content, self.encoding, self.mark, _parse_elements(path, content))
 
 
+_HEAD = 1024
+
+
 def parse_xml(path: Path, raw: bytes) -> XmlDocument:
     """Reads an XML document.
 
     Raises:
         ModelError: It is not well-formed, is in an unknown encoding, or declares entities.
     """
+    if not raw.strip():
+        raise ModelError("the file is empty; copy it again, or name another", path=path)
     mark, encoding = next(((mark, name) for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), (b"", ""))
     if not encoding:
+        if b"\0" in raw[:_HEAD]:
+            raise ModelError("this is no text: it holds zero bytes; give a URDF or MJCF file", path=path)
         declared = _DECLARED_ENCODING.match(raw.lstrip()[:200])
         encoding = "utf-8" if declared is None else declared.group(1).decode("ascii")
     try:

@@ -127,8 +127,11 @@ class Recording:
         try:
             return self.values[name]
         except KeyError:
+            near = did_you_mean(name, self.columns)
+            other = f"{near} Other" if near.endswith("?") else f"{near}; other"
             raise RecordingError(
-                f"{self.name} has no column {name!r}{did_you_mean(name, self.columns)}", column=name
+                f"{self.name} has no column {name!r}{other} names are mapped in the setup's [recording.columns]",
+                column=name,
             ) from None
 
     def measured(self, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:

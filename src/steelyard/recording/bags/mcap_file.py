@@ -62,7 +62,10 @@ def scan_mcap(path: Path, collector: MessageCollector) -> None:
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise RecordingError(f"{collector.name} is no MCAP file: it does not begin as one")
+                raise RecordingError(
+                    f"{collector.name} is no MCAP file: it does not begin as one; copy it again, or give it its right "
+                    "ending"
+                )
             scan = _Scan(file, collector)
             notes = scan.run()
     except OSError as error:

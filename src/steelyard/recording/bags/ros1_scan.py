@@ -44,7 +44,10 @@ def scan_ros1(path: Path, collector: MessageCollector) -> None:
         with path.open("rb") as file:
             first_line = file.readline(64)
             if not first_line.startswith(MAGIC):
-                raise RecordingError(f"{collector.name} is no ROS 1 bag: it does not begin as one")
+                raise RecordingError(
+                    f"{collector.name} is no ROS 1 bag: it does not begin as one; copy it again, or give it its right "
+                    "ending"
+                )
             version = first_line.removeprefix(MAGIC).strip()
             if version != VERSION:
                 raise RecordingError(
