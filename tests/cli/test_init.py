@@ -147,6 +147,7 @@ def test_a_file_that_is_no_model_is_said_in_one_line(here, name: str) -> None:
     ("arguments", "code", "words"),
     [
         (["gone.urdf"], 1, "error: gone.urdf: there is no such file; check the path"),
+        (["g1"], 1, "error: 'g1' is a ready setup, to be used as it is; name a URDF or MJCF to draft one from"),
         (["models"], 1, "error: models: a folder, not a file; name the file in it"),
         (["package://nowhere/robot.urdf"], 1, "no package 'nowhere' with this file is found"),
         (["robot.urdf", "-o", "folder.toml"], 1, "error: folder.toml is a folder; give the name of a file"),

@@ -246,6 +246,19 @@ def test_of_several_sensors_in_a_leg_the_nearest_to_the_foot_counts(tmp_path) ->
     assert 'frame = "left_hip"' not in [line.strip() for line in draft.text.splitlines()]
 
 
+def test_a_tag_counts_before_a_name_and_a_sensor_in_the_waist_is_no_foots(tmp_path) -> None:
+    more = '<sensor type="force_torque" name="a"><parent joint="left_ankle"/></sensor>'
+    more += link("left_ft_frame", mass=False) + joint("lf", "left_foot", "left_ft_frame", "0 0 0.01", None)
+    more += link("chest") + joint("waist", "chest", "waist_ft", "0 0 -0.2") + link("waist_ft")
+    more += joint("waist_ft_fixed", "waist_ft", "pelvis", "0 0 -0.1", None)
+    draft = draft_of(tmp_path, biped(more=more))
+    assert [(sensor.frame, sensor.at) for sensor in draft.setup.wrench_sensors] == [
+        ("left_ankle", "joint"),
+        ("right_foot", "ground"),
+    ]
+    assert finding(draft, "other wrench sensors") == ("guessed", "names of waist, which feel no sole")
+
+
 def test_a_marker_of_a_sensor_without_mass_below_stands_for_the_ground(tmp_path) -> None:
     markers = [
         link(f"{side}_ft_frame", mass=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -75,6 +76,24 @@ def test_inertial_sensors_are_where_the_file_has_them(name: str) -> None:
     assert [part for part, _ in places[0]] == [part for part, _ in places[1]]
     for (_, one), (_, other) in zip(*places, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+
+
+def test_the_inertial_sensor_nearest_to_the_root_comes_first() -> None:
+    assert [imu.name for imu in drafted("g1").setup.imus] == ["pelvis", "torso"]
+    assert [imu.name for imu in drafted("romeo").setup.imus] == ["torso", "head"]
+
+
+@pytest.mark.parametrize(("name", "more"), [("icub", 4), ("talos", 2)])
+def test_sensors_behind_a_hash_work_when_it_is_taken_away(name: str, more: int, tmp_path) -> None:
+    draft = drafted(name)
+    draft.write(tmp_path / "mine.toml")
+    text = (tmp_path / "mine.toml").read_text()
+    opened = re.sub(r"(?m)^# (\[\[wrench_sensor\]\]|(?:name|frame|at|sign|axes) +=)", r"\1", text)
+    (tmp_path / "all.toml").write_text(opened)
+    model = load_model(tmp_path / "all.toml")
+    assert len(model.setup.wrench_sensors) == len(draft.setup.wrench_sensors) + more
+    assert len(model.links) > len(draft.model.links)
+    assert model.total_mass == pytest.approx(draft.model.total_mass, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", REFERENCES)

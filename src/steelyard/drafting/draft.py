@@ -36,7 +36,7 @@ from steelyard.model.loading import build_model, describe, load_model
 from steelyard.model.lumping import lock_followers, resolve_locks
 from steelyard.model.names import in_words
 from steelyard.model.packages import as_path, find_file, is_folder
-from steelyard.model.setup import BaseKind, Setup, WrenchSensor, parse_setup
+from steelyard.model.setup import BaseKind, Setup, WrenchSensor, parse_setup, ready_setups
 from steelyard.model.whole_file import draft_of
 
 if TYPE_CHECKING:
@@ -192,6 +192,8 @@ def _refuse_other_files(source: str) -> None:
         raise ModelError("this is a setup already; name a URDF or MJCF to draft one from", path=Path(source))
     if source.lower().endswith(".xacro"):
         raise ModelError(f"{source} is a xacro file; expand it first: xacro {source} > robot.urdf", names=[source])
+    if source in ready_setups():
+        raise ModelError(f"{source!r} is a ready setup, to be used as it is; name a URDF or MJCF to draft one from")
     if not source.lower().endswith(_SUFFIXES) and not is_folder(as_path(source)):
         raise ModelError("a model file ends in .urdf, .xml or .mjcf; name one", path=Path(source))
 

@@ -170,12 +170,14 @@ def _measured_joint(mujoco: Any, model: Any, kind: str, at: int) -> list[str]:
 
 
 def _named_clues(description: Description) -> Iterator[SensorClue]:
-    """Gives frames that are called like sensors; of a link and its joint only the link."""
+    """Gives frames that are called like sensors; of a link and the joints at it only the link."""
     called: set[str] = set()
+    parents = {connection.joint.name: connection.parent for connection in description.connections}
     for frame in known_frames(description):
         words = {*words_of(frame)}
         part = frame if frame in description.parts else description.frames[frame][0]
-        if words & _NOT_FRAMES_OF_SENSORS or (frame not in description.parts and part in called):
+        beside = set() if frame in description.parts else {part, parents.get(frame, part)}
+        if words & _NOT_FRAMES_OF_SENSORS or beside & called:
             continue
         kind: ClueKind | None = None
         if words & IMU_WORDS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from steelyard.drafting.locks import empty_parts
+from steelyard.drafting.places import chain_to
 from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, without, words_of
 from steelyard.model.setup import WRENCH_AXES
 
@@ -88,6 +89,8 @@ def choose_imus(model: Model, clues: Iterable[SensorClue], taken: Iterable[str] 
                 break
         else:
             places.append([clue])
+    # The first that is recorded tells of the base: those near the root come first.
+    places.sort(key=lambda place: len(chain_to(model, model.frames[place[0].frame].body)))
     imus: list[DraftedImu] = []
     for place in places:
         if any(clue.tagged for clue in place):
@@ -108,13 +111,14 @@ def choose_wrenches(
 ) -> tuple[list[DraftedWrench], list[DraftedWrench]]:
     """Gives the sensors that feel the soles, one for each leg, and those elsewhere in the robot.
 
-    In each leg the sensor nearest to the foot counts; a leg without one stands on a force plate, which is a guess.
+    In each leg tags count before names, and then the sensor nearest to the foot; a leg without any stands on a force
+    plate, which is a guess.
 
     Args:
         model: The model, not yet cut at sensors.
         legs: Its legs.
         sole_frames: For each leg the frame of its sole, or of its foot where no sole was seen.
-        clues: Signs of sensors, the surer first.
+        clues: Signs of sensors.
     """
     family = _Family(model.description)
     chosen: list[DraftedWrench | None] = [None for _ in legs]
@@ -124,24 +128,24 @@ def choose_wrenches(
         clue for clue in clues if clue.kind in ("wrench", "force", "torque") or _only_feedback(model, legs, clue, clues)
     ]
     found = _join_components(model, asked)
-    for clue, axes in sorted(found, key=lambda entry: -family.depth(entry[0].frame)):
+    for clue, axes in sorted(found, key=lambda entry: (not _sure(entry[0]), -family.depth(entry[0].frame))):
         part = family.part(clue.frame)
-        number = next((n for n, foot in enumerate(feet) if part in family.above(foot)), None)
-        beside = next((n for n, leg in enumerate(legs) if model.frames[part].body in leg.bodies), None)
-        if number is not None and part != model.description.root and part not in family.empty:
+        body = model.frames[part].body
+        number = next((n for n, leg in enumerate(legs) if body in leg.bodies), None)
+        inside = part != model.description.root and part not in family.empty
+        if number is not None and inside and part in family.above(feet[number]):
             sensor = DraftedWrench("", clue.frame, "joint", clue.sign, axes, clue.source, _sure(clue), number)
-        elif beside is not None and model.frames[part].body == legs[beside].foot:
-            words = f"{clue.source}; nothing with mass is below that frame, so it stands for the ground's wrench"
-            number, sensor = beside, DraftedWrench("", clue.frame, "ground", clue.sign, axes, words, False, beside)
-        elif part != model.description.root and part not in family.empty:
-            elsewhere.append(DraftedWrench("", clue.frame, "joint", clue.sign, axes, clue.source, _sure(clue)))
-            continue
+        elif number is not None and body == legs[number].foot and chosen[number] is None:
+            words = f"{clue.source}; no sole is below that frame, so it stands for the ground's wrench"
+            sensor = DraftedWrench("", clue.frame, "ground", clue.sign, axes, words, False, number)
+        elif inside:
+            number = None
+            sensor = DraftedWrench("", clue.frame, "joint", clue.sign, axes, clue.source, _sure(clue))
         else:
             continue
-        held = chosen[number]
-        if held is None or (clue.tagged and not held.sure and family.part(held.frame) == part):
+        if number is not None and chosen[number] is None:
             chosen[number] = sensor
-        elif family.part(held.frame) != part:
+        else:
             elsewhere.append(sensor)
     guess = "no sensor is seen in this leg: a force plate or an instrumented sole"
     sensors = [
