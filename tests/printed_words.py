@@ -17,9 +17,11 @@ LEAST_WORDS, MANY_WORDS = 3, 7
 """Shorter texts are parts of others, names of columns or keys. Texts of many words are meant for people, wherever they
 stand."""
 
-NO_NOTES = ("cli/", "drafting/", "laboratory/", "report/", "stance/")
-"""Rooms without notes: commands and reports repeat what others say, drafts of setups explain themselves line by line,
-and the others speak through events and errors."""
+NO_NOTES = ("cli/", "drafting/words.py", "laboratory/", "report/", "stance/")
+"""Rooms without notes: commands and reports repeat what others say, and the others speak through events and errors."""
+
+FINDINGS = "report/sections/findings.py"
+"""But reports begin with sentences of their own."""
 
 _SINK = re.compile(r"note|remark|finding|undetermined", re.IGNORECASE)
 """What things are called that gather notes: lists, functions that give them, arguments."""
@@ -46,7 +48,11 @@ class Words:
 @cache
 def notes() -> tuple[Words, ...]:
     """Gives all notes, remarks and findings of the rooms, and longer texts that are parts of them or of errors."""
-    return tuple(words for words, kind in _all() if kind == "note" and not words.place.startswith(NO_NOTES))
+    return tuple(
+        words
+        for words, kind in _all()
+        if kind == "note" and (words.place.startswith(FINDINGS) or not words.place.startswith(NO_NOTES))
+    )
 
 
 @cache

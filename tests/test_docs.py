@@ -41,6 +41,13 @@ NO_MESSAGES = (
     "centre of mass at least",
     "feet (x, y, heading)",
     "the box for its centre of mass",  # names of constraints
+    "drafted by `steelyard init`",  # what drafts say of themselves, and examples to fill in
+    "What is marked as found",
+    "# Without these the model",
+    "# Joints that follow",
+    'frame = "the link',
+    "other wrench sensors",
+    "check the ",
 )
 
 
