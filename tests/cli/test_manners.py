@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import signal
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from steelyard.cli import app
 from steelyard.cli.interrupts import hold_interrupts, listen_once, remember_written, run_aside
 from steelyard.cli.manners import ROAD, Commands
+from steelyard.cli.wording import print_finding
 from steelyard.exceptions import SteelyardError
 
 COMMANDS = [each.callback.__name__ for each in app.registered_commands if each.callback is not None]
@@ -157,3 +160,20 @@ def test_an_output_that_takes_no_more_is_told(arguments):
     assert process.returncode == 1
     assert len(told.splitlines()) == 1, told
     assert "No space left on device" in told
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_findings_stay_on_one_line_unless_somebody_looks(terminal):
+    """For other programs, a finding is a line; a terminal gets lines that break between words."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=40, no_color=True, highlight=False)
+    words = "left_foot is turned by 180° about x, upside\ndown against its frame; turn the frame"
+    print_finding(console, "  fault: ", words)
+    lines = re.sub(r"\x1b\[[\d;]*m", "", output.getvalue()).splitlines()
+    assert " ".join(" ".join(lines).split()) == f"fault: {' '.join(words.split())}"
+    if terminal:
+        assert len(lines) == 3
+        assert max(map(len, lines)) <= 40
+        assert [len(line) - len(line.lstrip()) for line in lines] == [2, 4, 4]
+    else:
+        assert len(lines) == 1

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.cli.arguments import AsJson, Quiet, complete_setups, parse_pair
+from steelyard.cli.wording import on_one_line, print_finding
 from steelyard.model import ModelCheck, load_model
 from steelyard.model.check import describe_difference
 from steelyard.model.consistency import SINGULAR_EXTENT, Consistency, diagnose
@@ -101,15 +102,13 @@ def _print(console: Console, result: ModelCheck) -> None:
         )
     console.print(table)
     worst = "impossible" if not result.possible else "singular" if result.names("singular") else "possible"
-    console.print(Text(result.verdict(), style=_STYLES[worst]), soft_wrap=True)
+    print_finding(console, result.verdict(), "", _STYLES[worst])
     for finding in result.findings:
-        console.print(
-            Text(f"  {finding.name}: ", style=_STYLES[finding.severity]) + Text(finding.words), soft_wrap=True
-        )
+        print_finding(console, f"  {on_one_line(finding.name)}: ", finding.words, _STYLES[finding.severity])
     if result.mirror_differences:
         console.print("  Left and right are not mirror images in:", style="dim")
         for difference in result.mirror_differences:
-            console.print(Text(f"    {describe_difference(difference)}"), soft_wrap=True)
+            print_finding(console, "    ", describe_difference(difference))
     console.print()
 
 

@@ -20,9 +20,9 @@ from steelyard.cli.arguments import AsJson, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.reading import survey_seconds
-from steelyard.cli.wording import on_one_line
+from steelyard.cli.wording import on_one_line, print_finding
 from steelyard.exceptions import RecordingWarning
-from steelyard.inspection import Finding, Inspection, inspect_recording
+from steelyard.inspection import Inspection, inspect_recording
 from steelyard.inspection.inspection import Channel
 from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
 from steelyard.model import load_model
@@ -123,7 +123,7 @@ def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) 
         )
     if result.delays is not None:
         text = ", ".join(str(delay) for delay in result.delays.by_sensor.values())
-        console.print(Text(f"delays against the encoders: {text}"), soft_wrap=True)
+        print_finding(console, "delays against the encoders: ", text)
     if result.misfit is not None:
         console.print(
             f"sensors and model disagree by {result.misfit:.2g} times the usual noise of sensors", highlight=False
@@ -131,7 +131,8 @@ def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) 
     if plot:
         _print_plots(console, result)
     for finding in result.findings:
-        _print_finding(console, finding)
+        # Names from files may hold anything: each finding stays on its line.
+        print_finding(console, f"{finding.severity}: ", finding.words, _STYLES[finding.severity])
     if not result.findings:
         console.print("nothing wrong was found", style="green")
     if result.setup_lines:
@@ -139,12 +140,6 @@ def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) 
         for line in result.setup_lines:
             console.print(Text(f"    {line}", style="cyan"), soft_wrap=True)
     console.print()
-
-
-def _print_finding(console: Console, finding: Finding) -> None:
-    # Names from files may hold anything: each finding stays on its line.
-    words = " ".join(finding.words.split())
-    console.print(Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(words), soft_wrap=True)
 
 
 def _table(result: Inspection, *, channels: bool) -> Table:
