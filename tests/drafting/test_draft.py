@@ -349,6 +349,32 @@ def test_a_posture_is_found_in_which_the_robot_is_symmetric(tmp_path) -> None:
     assert finding(draft, "mirror")[0] == "guessed"
 
 
+def test_where_on_its_axis_a_joint_is_drawn_does_not_count(tmp_path) -> None:
+    """The right knee's origin is moved by 8 cm along its axis, and the foot back: the same robot, drawn otherwise."""
+    text = biped()
+    for old, new in (
+        ("right_thigh right_shank 0 0 -0.4", "0 0.08 -0.4"),
+        ("right_shank right_foot 0 0 -0.4", "0 -0.08 -0.4"),
+    ):
+        parent, child, xyz = old.split(" ", 2)
+        name = "right_knee" if child == "right_shank" else "right_ankle"
+        assert joint(name, parent, child, xyz) in text
+        text = text.replace(joint(name, parent, child, xyz), joint(name, parent, child, new))
+    draft = draft_of(tmp_path, text)
+    assert draft.setup.mirror is not None
+    assert not draft.setup.mirror.posture
+    assert len(find_pairs(draft.model)) == 3
+
+
+def test_two_like_arms_that_are_drawn_so_are_mirror_images_at_zero() -> None:
+    """TIAGo Pro's joints 2, 4 and 6 have their origins on other sides of the arms; all axes mirror at zero."""
+    draft = draft_setup(find_file(f"{ROBOTS}tiago_pro_description/robots/tiago_pro.urdf"))
+    assert draft.setup.mirror is not None
+    assert not draft.setup.mirror.posture
+    assert len(find_pairs(draft.model)) == 9
+    assert max(pair.axis_error for pair in find_pairs(draft.model)) < 0.01
+
+
 # Locks
 
 

@@ -28,6 +28,8 @@ _ALIKE = 0.2
 """By what share the masses of such links may differ."""
 _ALIGNED = 0.99
 _LEAST_TURN = 1e-3
+_PARALLEL = 0.02
+"""Sine of the angle up to which two axes count as parallel."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class _Matching:
         """Gives the partner that a body's name, or its joint's, asks for, where it is at the mirrored place."""
         best: Partners | None = None
         for marks, other in self.namesakes(one, others):
-            error = float(np.linalg.norm(self.image(one) - self.places[other].translation))
+            error = self.apart(one, other)
             if error <= _BY_NAME and (best is None or error < best.error - _BY_PLACE):
                 best = self.partners(one, other, marks, error)
         return best
@@ -165,8 +167,7 @@ class _Matching:
         ]
         if len(fitting) != 1:
             return None
-        error = float(np.linalg.norm(self.image(one) - self.places[fitting[0]].translation))
-        return self.partners(one, fitting[0], (), error)
+        return self.partners(one, fitting[0], (), self.apart(one, fitting[0]))
 
     def partners(self, one: int, other: int, marks: tuple[SideMark, ...], error: float) -> Partners:
         """Gives a pair with its left link first: the one whose name says so, else that on the positive side."""
@@ -183,6 +184,21 @@ class _Matching:
     def image(self, body: int) -> FloatArray:
         """Gives the mirror image of the origin of a body's joint frame."""
         return np.asarray(self.reflection @ self.places[body].translation)
+
+    def axis(self, body: int) -> FloatArray:
+        """Gives the axis of a body's joint in the base link's axes; zeros where it turns about none."""
+        joint = self.model.bodies[body].joint
+        turns = joint.kind in ("revolute", "continuous")
+        return np.asarray(self.places[body].rotation @ joint.axis) if turns else np.zeros(3)
+
+    def apart(self, one: int, other: int) -> float:
+        """Gives how far the joints of two bodies are from being mirror images, m.
+
+        Where on its axis a turning joint has its origin is a matter of drawing: its distance is that of the axes.
+        """
+        between = self.image(one) - self.places[other].translation
+        axis = self.axis(other)
+        return float(np.linalg.norm(between - axis * (axis @ between)))
 
     def centre(self, body: int) -> FloatArray:
         """Gives the middle of the joints of a body and all beyond it."""
@@ -203,18 +219,13 @@ class _Matching:
 
     def straighten(self, pair: Partners) -> None:
         """Turns the right one's joint until what is beyond it is the image of what is beyond the left one's."""
-        model, place = self.model, self.places[pair.right]
-        joint = model.bodies[pair.right].joint
-        kinds = {model.bodies[body].joint.kind for body in (pair.left, pair.right)}
-        if not kinds <= {"revolute", "continuous"}:
-            return
-        axis = place.rotation @ joint.axis
-        left_axis = self.reflection @ self.places[pair.left].rotation @ model.bodies[pair.left].joint.axis
-        if abs(float(axis @ left_axis)) < _ALIGNED:
+        place, axis = self.places[pair.right], self.axis(pair.right)
+        if abs(float(axis @ self.reflection @ self.axis(pair.left))) < _ALIGNED:
             return
         turn = self.turn_between(pair, axis)
         if turn is None or abs(turn) < _LEAST_TURN:
             return
+        joint = self.model.bodies[pair.right].joint
         self.posture[joint.name] = turn
         moved = place * pin.SE3(pin.exp3(joint.axis * turn), np.zeros(3)) * place.inverse()
         members = [pair.right]
@@ -223,30 +234,31 @@ class _Matching:
             members += self.children[member]
 
     def turn_between(self, pair: Partners, axis: FloatArray) -> float | None:
-        """Gives the angle about the right one's axis that brings its child to the image of the left one's.
+        """Gives the angle about the right one's axis that brings its child to the image of the left one's, if one does.
 
-        Only where each has one child: then what is beyond the joint cannot be confused.
+        Only where each has one child: then what is beyond the joint cannot be confused. The child's axis and its origin
+        each tell of an angle; zero is taken if it fits, else the one after which both fit.
         """
         if len(self.children[pair.left]) != 1 or len(self.children[pair.right]) != 1:
             return None
         (one,), (other,) = self.children[pair.left], self.children[pair.right]
         wanted = self.image(one) - self.image(pair.left)
         given = self.places[other].translation - self.places[pair.right].translation
-        modulus = 2.0 * np.pi
-        if min(np.linalg.norm(np.cross(axis, wanted)), np.linalg.norm(np.cross(axis, given))) < 5.0 * _BY_PLACE:
-            # The child sits on the axis: its own axis tells, but not which of its two senses.
-            wanted = self.reflection @ self.places[one].rotation @ self.model.bodies[one].joint.axis
-            given = self.places[other].rotation @ self.model.bodies[other].joint.axis
-            modulus = np.pi
-            if min(np.linalg.norm(np.cross(axis, wanted)), np.linalg.norm(np.cross(axis, given))) < 0.1:
-                return None
-        across, along = wanted - axis * (axis @ wanted), given - axis * (axis @ given)
-        turn = float(np.arctan2(np.cross(along, across) @ axis, along @ across))
-        turn -= modulus * round(turn / modulus)
-        turned = pin.exp3(axis * turn) @ given
-        scale = max(float(np.linalg.norm(wanted)), 1e-9)
-        fits = min(np.linalg.norm(turned - wanted), np.linalg.norm(turned + wanted) if modulus < 4.0 else np.inf)
-        return turn if fits <= max(_BY_PLACE, 0.01 * scale) else None
+        wanted_axis, given_axis = -self.reflection @ self.axis(one), self.axis(other)
+        by_axis = _angle_about(axis, given_axis, wanted_axis)
+        angles = [0.0, _angle_about(axis, given, wanted), by_axis, by_axis - np.sign(by_axis or 1.0) * np.pi]
+        # Both origins may be anywhere on their axes; see `apart`.
+        slides = axis[:, None]
+        if np.linalg.norm(np.cross(axis, wanted_axis)) > _PARALLEL:
+            slides = np.linalg.qr(np.stack([axis, wanted_axis], axis=1))[0]
+        for angle in angles:
+            turned = pin.exp3(axis * angle)
+            off = turned @ given - wanted
+            beside = off - slides @ (slides.T @ off)
+            slant = np.linalg.norm(np.cross(turned @ given_axis, wanted_axis))
+            if np.linalg.norm(beside) <= _BY_PLACE and slant <= _PARALLEL:
+                return float(angle)
+        return None
 
     def odd(self, partners: list[Partners]) -> tuple[str, ...]:
         """Gives links that are called like one side of a pair, or of what could be one, and have no partner."""
@@ -258,6 +270,14 @@ class _Matching:
             for body in alone
             if any(other_side(self.names[body], marks) in known for marks in side_marks(self.names[body]))
         )
+
+
+def _angle_about(axis: FloatArray, given: FloatArray, wanted: FloatArray) -> float:
+    """Gives the angle about an axis that turns one vector towards another; zero where one of them is along it."""
+    across, along = wanted - axis * (axis @ wanted), given - axis * (axis @ given)
+    if min(np.linalg.norm(across), np.linalg.norm(along)) < _BY_PLACE:
+        return 0.0
+    return float(np.arctan2(np.cross(along, across) @ axis, along @ across))
 
 
 def _back(name: str, marks: tuple[SideMark, ...]) -> Iterator[SideMark]:
