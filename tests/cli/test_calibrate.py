@@ -52,6 +52,7 @@ def test_the_table_is_shown(recorded):
     assert code == 0
     assert "left_knee_joint" in output
     assert "left_hip_pitch_joint" not in output
+    assert max(map(len, output.splitlines())) <= 80
 
 
 def spoilt(trial, path, columns):

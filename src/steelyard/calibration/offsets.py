@@ -144,9 +144,13 @@ class Offsets:
         """How each inertial sensor is turned against its frame, as a rotation vector, rad."""
         return {name: Rotation.from_matrix(turn).as_rotvec() for name, turn in self.fit.solved.state.mountings.items()}
 
-    def summary(self) -> str:
-        """Gives the offsets as text."""
-        return summarise(self)
+    def summary(self, width: int | None = None) -> str:
+        """Gives the offsets as text.
+
+        Args:
+            width: Characters in a line, 72 at least; by default 96.
+        """
+        return summarise(self, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives the results as plain numbers and texts."""

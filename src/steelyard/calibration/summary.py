@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +14,20 @@ from steelyard.calibration.noise import PoseNoise
 if TYPE_CHECKING:
     from steelyard.calibration.offsets import Offsets
 
-_WIDTH = 96
+WIDTH, _LEAST_WIDTH = 96, 72
 _MOST_SUSPECTS = 12
 
 
-def summarise(offsets: Offsets) -> str:
-    """Gives the offsets as text."""
-    thick, thin = "=" * _WIDTH, "-" * _WIDTH
-    lines = [f" {offsets.model.name}: joint offsets ".center(_WIDTH, "="), *_header(offsets), thin, *_joints(offsets)]
+def summarise(offsets: Offsets, width: int | None = None) -> str:
+    """Gives the offsets as text, in lines of at most `width` characters; by default 96, and at least 72."""
+    width = WIDTH if width is None else max(_LEAST_WIDTH, width)
+    thick, thin = "=" * width, "-" * width
+    header = (textwrap.wrap(line, width, subsequent_indent=" " * 29) for line in _header(offsets))
+    lines = [f" {offsets.model.name}: joint offsets ".center(width, "="), *chain.from_iterable(header), thin]
+    lines += _joints(offsets)
     if offsets.suspect_poses:
-        lines += [thin, *_suspects(offsets)]
+        suspects = (textwrap.wrap(line, width, subsequent_indent="    ") for line in _suspects(offsets))
+        lines += [thin, *chain.from_iterable(suspects)]
     lines.append(thick)
     notes = [*(f"{sentence}; record poses that do, or leave it" for sentence in offsets.undetermined), *offsets.notes]
     if not all(offsets.observable.values()):
@@ -30,7 +35,7 @@ def summarise(offsets: Offsets) -> str:
     if notes:
         lines.append("Notes:")
     for number, note in enumerate(notes, start=1):
-        lines += textwrap.wrap(note, _WIDTH, initial_indent=f"[{number}] ", subsequent_indent="    ")
+        lines += textwrap.wrap(note, width, initial_indent=f"[{number}] ", subsequent_indent="    ")
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ from steelyard.calibration import Offsets, PlainSums
 from steelyard.calibration import calibrate as calibrate_joints
 from steelyard.calibration.calibrate import MOST_POSES, MOUNTING
 from steelyard.calibration.pictures import draw_heights, draw_poses
+from steelyard.calibration.summary import WIDTH
 from steelyard.cli.arguments import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
@@ -119,7 +120,7 @@ def calibrate(
                     interval=interval,
                 )
     reader.tell(console)
-    console.print(Text(f"\n{found.summary()}\n"), soft_wrap=True)
+    console.print(Text(f"\n{found.summary(min(console.width, WIDTH))}\n"), soft_wrap=True)
     files, notes = ([], []) if output is None else _write(output, found, names)
     for path in files:
         console.print(Text(f"written: {path}", style="green"), soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, IdentifiabilityError
-from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.model.names import did_you_mean, in_words, match_pattern
 from steelyard.regression import Evidence
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ def choose_links(model: Model, patterns: str | Sequence[str] | None) -> list[int
     for pattern in wanted:
         matched = match_pattern(str(pattern), model.links)
         if not matched:
-            raise IdentifiabilityError(
-                f"no link is called {pattern!r}{did_you_mean(str(pattern), model.links)}", names=[str(pattern)]
-            )
+            near = did_you_mean(str(pattern), model.links) or f"; there are {in_words(model.links)}"
+            raise IdentifiabilityError(f"no link is called {pattern!r}{near}", names=[str(pattern)])
         chosen |= set(matched)
     return [number for number, link in enumerate(model.links) if link in chosen]
 
