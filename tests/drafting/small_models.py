@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
+
+from steelyard.drafting import draft_setup
+from steelyard.model import load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from steelyard.drafting import SetupDraft
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx=".01" ixy="0" ixz="0" iyy=".01" iyz="0" izz=".01"/></inertial>'
 FOOT_BOX = '<collision><origin xyz="0.03 0 -0.04"/><geometry><box size="0.2 0.1 0.02"/></geometry></collision>'
+
+
+def draft_of(folder: Path, text: str, name: str = "robot.urdf") -> SetupDraft:
+    """The draft of a model that is given as text, read back from a file beside it."""
+    (folder / name).write_text(text, encoding="utf-8")
+    draft = draft_setup(folder / name)
+    again = load_model(draft.write(folder / "setup.toml", force=True))
+    assert again.links == draft.model.links
+    return draft
+
+
+def finding(draft: SetupDraft, what: str) -> tuple[str, str]:
+    (found,) = [finding for finding in draft.findings if finding.what == what]
+    return found.kind, found.source
 
 
 def link(name: str, inside: str = "", *, mass: bool = True) -> str:
