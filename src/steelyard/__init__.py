@@ -19,7 +19,7 @@ from steelyard.calibration import (
     sample_poses,
     soles_as_contacts,
 )
-from steelyard.drafting import SetupDraft, draft_setup
+from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
 from steelyard.exceptions import (
     ConsistencyError,
     EvidenceError,
@@ -102,6 +102,7 @@ __all__ = [
     "ConsistencyError",
     "Contact",
     "Delays",
+    "DraftFinding",
     "DrawnModels",
     "Estimate",
     "Evidence",

@@ -131,10 +131,9 @@ def write_demo(folder: Path, names: Sequence[str], story: Story, command: str) -
 
 
 def write_demo_report(path: Path, story: Story, command: str) -> None:
-    """Writes the story's report: estimate, validation, both motions, offsets, and the truth."""
-    # The seam to the report's room: story.runs holds the balance runs for a section of their own (`further`).
+    """Writes the story's report: estimate, validation, both motions, offsets, balance, and the truth."""
     from steelyard.cli.demo_story import SENSORS  # noqa: PLC0415  (it needs the laboratory)
-    from steelyard.report import Report, trace_motions  # noqa: PLC0415  (it takes a while to load)
+    from steelyard.report import Report, show_balance, trace_motions  # noqa: PLC0415  (it takes a while to load)
 
     truth, estimate = story.truth, story.estimate
     traces = (
@@ -149,6 +148,7 @@ def write_demo_report(path: Path, story: Story, command: str) -> None:
         calibration=story.calibration,
         truth=truth.parameters,
         true_offsets=truth.offsets,
+        further=(show_balance(story.runs),),
         command=command,
     ).write(path)
 

@@ -39,8 +39,9 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
         rows.append(row)
     data, panels = [], ("centre of mass: distance from its reference (mm)", "zero-moment point: the same (mm)")
     for role, (words, run) in zip(_ROLES, runs.items(), strict=False):
-        for place, (actual, wanted) in enumerate(((run.com, run.com_reference), (run.zmp, run.zmp_reference))):
-            data.append(_line(words, role, place, run.time, 1e3 * np.linalg.norm(actual - wanted, axis=1)))
+        data += [_line(words, role, place, run.time, strayed) for place, strayed in enumerate(_distances(run))]
+    standing = [run for run in runs.values() if run.fall is None] or list(runs.values())
+    most = 1.15 * np.max([[strayed.max() for strayed in _distances(run)] for run in standing], axis=0)
     layout: dict[str, Any] = {
         "grid": {"rows": 2, "columns": 1, "pattern": "independent", "ygap": 0.25},
         "margin": {"l": 56, "r": 12, "t": 64, "b": 48},
@@ -48,8 +49,9 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
         "hovermode": "x",
         "xaxis2": {"matches": "x", "title": {"text": "time (s)"}},
         "xaxis": {"title": {"text": ""}},
-        "yaxis": {"rangemode": "tozero"},
-        "yaxis2": {"rangemode": "tozero"},
+        # What falls leaves the picture, so that what stands is seen.
+        "yaxis": {"range": [0.0, float(most[0])]},
+        "yaxis2": {"range": [0.0, float(most[1])]},
         "annotations": [
             {
                 "text": words,
@@ -67,6 +69,13 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
     }
     alt = "How far centre of mass and zero-moment point were from where they should have been, for each model."
     return Section("balance", "Balance", "balance.html", {"rows": rows}, {"balance": Figure(data, layout, alt, 460)})
+
+
+def _distances(run: BalanceRun) -> tuple[FloatArray, FloatArray]:
+    """Gives how far centre of mass and zero-moment point were from their references, mm."""
+    pairs = ((run.com, run.com_reference), (run.zmp, run.zmp_reference))
+    com, zmp = (1e3 * np.linalg.norm(actual - wanted, axis=1) for actual, wanted in pairs)
+    return com, zmp
 
 
 def _line(words: str, role: str, place: int, time: FloatArray, distance: FloatArray) -> dict[str, Any]:

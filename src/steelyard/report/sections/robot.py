@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from steelyard.report.report import Report
 
 
+_MOST_LINKS = 90
+"""Percent of the links whose change of mass lies within the ends of the colours; one wild one does not pale all."""
+
+
+def _end_of_scale(change: np.ndarray) -> float:
+    """Gives the change (percent) at which colours end."""
+    finite = np.abs(change[np.isfinite(change)])
+    usual = float(np.percentile(finite, _MOST_LINKS)) if len(finite) else 0.0
+    return float(np.clip(5.0 * np.ceil(usual / 5.0), 5.0, 100.0))
+
+
 def show_robot(report: Report) -> tuple[Section, dict[str, Any]]:
     """Gives the section, and what the page draws the robot from."""
     estimate = report.estimate
@@ -36,9 +47,7 @@ def show_robot(report: Report) -> tuple[Section, dict[str, Any]]:
         }
         for row, shape in enumerate(scene.links)
     ]
-    finite = np.abs(change[np.isfinite(change)])
-    most = max(5.0, float(np.ceil(np.max(finite, initial=0.0) / 5.0) * 5.0))
-    drawn = {"links": links, "joints": pack_numbers(scene.joints), "most_change": min(most, 100.0)}
+    drawn = {"links": links, "joints": pack_numbers(scene.joints), "most_change": _end_of_scale(change)}
     bare = [shape.name for shape in scene.links if not len(shape.triangles)]
     context = {
         "unread": list(scene.unread[:3]),
