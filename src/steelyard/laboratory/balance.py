@@ -90,7 +90,8 @@ class BalanceRun:
     """What became of a balance task on a true robot.
 
     Attributes:
-        time: `CONTROL_PERIOD` apart, shape (n,), s; shorter than the task where the robot fell.
+        time: `CONTROL_PERIOD` apart, shape (n,), s, from the beginning of the task; shorter than it where the robot
+            fell, and from when it was let go where it did not even stand until then.
         com: True centre of mass on the ground, shape (n, 2), m.
         com_reference: Where it should have been, shape (n, 2), m.
         zmp: True zero-moment point, of the floor's forces, shape (n, 2), m.
@@ -272,7 +273,7 @@ def _judge(
 ) -> BalanceRun:
     """Holds what happened after the robot had settled against what was asked for."""
     plan, count = controller.plan, len(believed) - settling
-    # A fall before the task began leaves one instant, so that it can be told when.
+    # Of a robot that did not stand until the task began, all is kept, so that it can be told when it fell.
     begin, rows = (_STEPS * settling, np.arange(count)) if count > 0 else (0, np.zeros(len(believed), dtype=np.int64))
     kept = replace(
         states,
