@@ -62,26 +62,27 @@ def test_a_recording_too_short_to_tell_noise_is_weighed_as_usual_and_that_is_sai
 
 def test_options_arrive(folder, monkeypatch):
     common = ["payload", "g1", folder / "loaded.npz", "--json"]
-    alone = json.loads(run(*common).printed)
-    assert not alone["baseline"]
     beside = [*common, "--baseline", folder / "empty.npz"]
-    elsewhere = json.loads(run(*beside, "--link", "torso*", "--link", "pelvis").printed)
-    assert set(elsewhere["limits"]) == {"torso_link", "pelvis"}
     given = {}
+
+    found = []
 
     def listening(*evidence, **options):
         given.update(options)
-        return sy.find_payload(*evidence, **options)
+        # What is found is not at stake here: once is enough.
+        found[:] = found or [sy.find_payload(*evidence, **options)]
+        return found[0]
 
     monkeypatch.setattr(sys.modules["steelyard.cli.payload"], "find_payload", listening)
-    assert run(*beside, "--zeroed", "--removed", "--most", 1, "--least-mass", 0.1, "--spread", 0.1).code == 0
+    options = ["--zeroed", "--removed", "--most", 1, "--least-mass", 0.1, "--spread", 0.1]
+    plain = json.loads(run(*beside, *options, "--link", "torso*", "--link", "pelvis").printed)
+    assert set(plain["limits"]) == {"torso_link", "pelvis"}
+    links = ["torso*", "pelvis"]
     assert given == {
-        "cad_spread": 0.1, "same_sensors": False, "links": None, "removed": True, "most": 1, "least_mass": 0.1
+        "cad_spread": 0.1, "same_sensors": False, "links": links, "removed": True, "most": 1, "least_mass": 0.1
     }  # fmt: skip
     standing = json.loads(run(*beside, "--base", "sole").printed)
     assert standing["nuisance"] == ["wrench_offset"]
-    asked = json.loads(run(*beside, "--nuisance", "wrench_offset").printed)
-    assert asked["nuisance"] == ["wrench_offset"]
     assert json.loads(run(*beside, "--nuisance", "none").printed)["nuisance"] == []
     ran = run(*beside[:-3], "--baseline", folder / "empty.npz", "--quiet")
     assert (ran.code, ran.printed, ran.told) == (0, "", "")
@@ -91,7 +92,6 @@ def test_options_arrive(folder, monkeypatch):
     ("arguments", "code", "message"),
     [
         (["loaded.npz", "--baseline", "loaded.npz"], 1, "loaded.npz: both hold the same"),
-        (["loaded.npz", "loaded.npz"], 1, "loaded.npz: both hold the same"),
         (["loaded.npz", "--link", "hand"], 1, "no link is called 'hand'"),
         (["loaded.npz", "--nuisance", "viscous_friction"], 1, "loaded.npz: viscous_friction shows in joint torques"),
         (["loaded.npz", "--nuisance", "offset"], 2, "did you mean 'wrench_offset'"),

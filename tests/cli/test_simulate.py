@@ -57,7 +57,9 @@ def test_the_truth_is_written_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".h5", ".mcap", ".bag", ""])
-def test_every_format_can_be_written(tmp_path, ending):
+def test_every_format_can_be_written(tmp_path, monkeypatch, ending):
+    played = short_trial("g1", "sway", noise="default")
+    monkeypatch.setattr(sys.modules["steelyard.cli.simulate"], "_play", lambda *_, **__: played)
     path = tmp_path / f"sway{ending}"
     ran = run("simulate", "g1", "sway", "--duration", "6", "-o", path, "--quiet")
     assert (ran.code, ran.printed, ran.told) == (0, "", "")
