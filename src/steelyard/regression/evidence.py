@@ -13,6 +13,7 @@ import numpy as np
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.factor import Factor
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 
@@ -118,7 +119,8 @@ class Evidence:
             kept = np.concatenate([self.independent, np.arange(self.parameter_count, other.full_factor.shape[1])])
             theirs = other.full_factor[:, kept]
         total = Factor(len(self.factor))
-        total.add(np.concatenate([self.factor, theirs]))
+        with one_blas_thread():
+            total.add(np.concatenate([self.factor, theirs]))
         here, there = self.totals, other.totals
         return replace(
             self,
