@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import steelyard as sy
-from steelyard.cli.reading import Reader, show_progress
+from steelyard.cli.progress import show_progress
+from steelyard.cli.reading import Reader
 from tests.laboratory.trials import robot
 
 

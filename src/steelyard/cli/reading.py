@@ -12,9 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from steelyard.cli.progress import shorten
-from steelyard.cli.progress import show_progress as show_progress  # noqa: PLC0414  (commands take it from here too)
-from steelyard.cli.wording import on_one_line
-from steelyard.cli.wording import print_wrapped as print_wrapped  # noqa: PLC0414  (commands take it from here too)
+from steelyard.cli.wording import on_one_line, print_wrapped
 from steelyard.exceptions import RecordingWarning, SteelyardError
 from steelyard.model import Model
 from steelyard.motion import Motion, read_offsets, stream_motion
