@@ -1,6 +1,8 @@
 """Balance runs: a true model and perfect sensors leave next to nothing, a wrong one just what it is off by."""
 
+import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,3 +206,27 @@ def test_what_makes_no_sense_is_refused(change, error, words):
     model = robot(arguments.pop("model", "g1"))
     with pytest.raises(error, match=words):
         simulate_balance(perfect("g1"), model, **arguments)
+
+
+def test_figures_of_the_page_are_those_stored():
+    root = Path(__file__).parents[2]
+    stored = json.loads((root / "benchmarks" / "results" / "balance.json").read_text(encoding="utf-8"))
+    values = {figure["what"]: figure["value"] for figure in stored["figures"]}
+    assert all(figure["met"] for figure in stored["figures"])
+    page = (root / "docs" / "balance.md").read_text(encoding="utf-8").partition("<!-- figures: balance -->")[2]
+    rows = {
+        "centre of mass, rms": "centre of mass, {}: rms mm, median",
+        "of that, what": "centre of mass, {}: what does not last, rms mm, median",
+        "zero-moment point, rms": "zero-moment point, {}: rms mm, median",
+        "falls, of 20": "falls with {}, of 20",
+    }
+    for begin, what in rows.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| {begin}"))
+        shown = [float(cell) for cell in row.strip("| ").split("|")[1:]]
+        assert shown == pytest.approx([values[what.format(who)] for who in ("CAD", "identified", "truth")], abs=5e-3)
+    (ratio,) = [each for each in stored["figures"] if each["what"] == "centre of mass: identified over CAD, median"]
+    better = values["centre of mass: robots better with the identified model, of 20"]
+    fallen = values["falls with CAD, encoders as they are, of 20"]
+    assert f"on all {better:.0f} robots" in page
+    assert f"{ratio['note'].removeprefix('worst ')} of the CAD's" in page
+    assert f"{fallen:.0f} of 20 fall" in page
