@@ -145,3 +145,30 @@ def test_a_long_call_does_not_keep_it_waiting(tmp_path):
     assert "Traceback" not in text
     assert text.rstrip().removesuffix("\x1b[0m").endswith("interrupted; nothing was written")
     assert not list(tmp_path.iterdir())
+
+
+LEFT_RUNNING = """
+import atexit, os, signal, threading, typer
+from steelyard.cli.interrupts import run_aside
+from steelyard.cli.manners import Commands, run
+
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+app.callback()(lambda: None)
+
+@app.command()
+def work():
+    def forever():
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+    run_aside(forever)
+
+atexit.register(print, "taken down")
+run(app)
+"""
+
+
+def test_work_that_is_left_running_does_not_crash_on_the_way_out():
+    """A call in C that goes on while the interpreter is taken down around it ended in a segmentation fault."""
+    result = subprocess.run([sys.executable, "-c", LEFT_RUNNING, "work"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (NOTHING[0], NOTHING[2])
+    assert result.stdout == "", "the process ends at once, and nothing is taken down around the work"

@@ -14,6 +14,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 _WRITTEN: ContextVar[tuple[Path, ...]] = ContextVar("written", default=())
+_WORK = "steelyard work"
 _LOOK = 0.1
 """Seconds between two looks at whether the work is done, or Ctrl-C was pressed."""
 
@@ -64,13 +65,18 @@ def run_aside(work: Callable[[], Result]) -> Result:
         except BaseException as error:  # noqa: BLE001  (raised again below, whatever it is)
             failure.append(error)
 
-    thread = threading.Thread(target=run, name="steelyard work", daemon=True)
+    thread = threading.Thread(target=run, name=_WORK, daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(_LOOK)
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def is_left_running() -> bool:
+    """Tells whether work goes on in a thread of its own although nobody waits for it any more."""
+    return any(thread.name == _WORK for thread in threading.enumerate())
 
 
 def forget_written() -> None:

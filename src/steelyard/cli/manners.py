@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from steelyard.cli.interrupts import forget_written, listen_once, written
+from steelyard.cli.interrupts import forget_written, is_left_running, listen_once, written
 from steelyard.cli.wording import wrap
 from steelyard.exceptions import SteelyardError
 from steelyard.model.names import in_words
@@ -107,7 +107,12 @@ def run(app: typer.Typer) -> None:
             app()
         except SystemExit as left:
             code = left.code
-    sys.exit(_flush(code))
+    code = _flush(code)
+    if code == INTERRUPTED and is_left_running():
+        # A call in C that goes on while the interpreter is taken down around it may crash.
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    sys.exit(code)
 
 
 def tell(words: str, *, style: str = "bold red", mark: str = "error: ") -> None:
