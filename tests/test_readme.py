@@ -260,3 +260,17 @@ def test_figures_of_the_readme_are_those_stored() -> None:
     ):
         number = float(re.findall(r"[\d.]+", shown(row, README).split("|")[2])[0])
         assert number == pytest.approx(value, rel=0.05, abs=5e-3), row
+
+
+def test_figures_of_balance_are_those_stored() -> None:
+    stored = json.loads((ROOT / "benchmarks" / "results" / "balance.json").read_text(encoding="utf-8"))
+    values = {figure["what"]: figure["value"] for figure in stored["figures"]}
+    assert all(figure["met"] for figure in stored["figures"])
+    assert f"it fell on {values['falls with CAD, encoders as they are, of 20']} of them" in README
+    for row, what in (
+        ("centre of mass, distance", "centre of mass"),
+        ("zero-moment point, the same", "zero-moment point"),
+    ):
+        for cell, model in zip(shown(row, README).split("|")[2:5], ("CAD", "identified", "truth"), strict=True):
+            value = values[f"{what}, {model}: rms mm, median"]
+            assert float(cell.strip().removesuffix(" mm")) == pytest.approx(value, abs=0.06), (row, model)

@@ -88,11 +88,13 @@ from steelyard.stance import Trajectory
 from steelyard.validation import Validation, validate
 
 if TYPE_CHECKING:
+    from steelyard.laboratory import BalanceRun as BalanceRun
     from steelyard.laboratory import Payload as Payload
     from steelyard.laboratory import Sensors as Sensors
     from steelyard.laboratory import Trial as Trial
     from steelyard.laboratory import plan_motion as plan_motion
     from steelyard.laboratory import simulate as simulate
+    from steelyard.laboratory import simulate_balance as simulate_balance
 
 __version__ = "0.1.0"
 
@@ -183,7 +185,7 @@ __all__ = [
     "write_report",
 ]
 
-_LABORATORY = ("Payload", "Sensors", "Trial", "plan_motion", "simulate")
+_LABORATORY = ("BalanceRun", "Payload", "Sensors", "Trial", "plan_motion", "simulate", "simulate_balance")
 
 
 class _MissingExtraError(LaboratoryError, AttributeError):

@@ -136,9 +136,10 @@ def write_demo_report(path: Path, story: Story, command: str) -> None:
     from steelyard.report import Report, show_balance, trace_motions  # noqa: PLC0415  (it takes a while to load)
 
     truth, estimate = story.truth, story.estimate
+    training, unseen = story.pictured
     traces = (
-        trace_motions(estimate, [story.training], name="dance", purpose="training", truth=truth, nuisance=SENSORS),
-        trace_motions(estimate, [story.unseen], name="reach", purpose="unseen", truth=truth, nuisance=SENSORS),
+        trace_motions(estimate, [training], name="dance", purpose="training", truth=truth, nuisance=SENSORS),
+        trace_motions(estimate, [unseen], name="reach", purpose="unseen", truth=truth, nuisance=SENSORS),
     )
     Report(
         estimate,
@@ -149,6 +150,7 @@ def write_demo_report(path: Path, story: Story, command: str) -> None:
         truth=truth.parameters,
         true_offsets=truth.offsets,
         further=(show_balance(story.runs),),
+        remarks=(*(f"dance: {note}" for note in training.notes), *(f"reach: {note}" for note in unseen.notes)),
         command=command,
     ).write(path)
 

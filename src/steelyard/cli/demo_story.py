@@ -118,6 +118,7 @@ class Story:
         calibration: The offsets that were found.
         training: The motion that the robot was weighed by.
         unseen: The motion that predictions are held against.
+        pictured: Both motions with every sample, for pictures.
         evidence: What the training told.
         estimate: What the links weigh.
         validation: How that predicts the unseen motion.
@@ -131,6 +132,7 @@ class Story:
     calibration: Offsets
     training: Motion
     unseen: Motion
+    pictured: tuple[Motion, Motion]
     evidence: Evidence
     estimate: Estimate
     validation: Validation
@@ -253,6 +255,9 @@ def tell_story(model: Model, *, seed: int = 0, durations: Durations | None = Non
     say(next(steps))
     unseen = reconstruct_motion(model, reach.recording, offsets=known)
     validation = validate(estimate, unseen, truth=truth, nuisance=SENSORS)
+    whole, whole_unseen = (
+        reconstruct_motion(model, trial.recording, offsets=known, decimate=False) for trial in (dance, reach)
+    )
     say(next(steps))
     identified = model.with_parameters(estimate.parameters)
     runs = _balance(
@@ -261,7 +266,20 @@ def tell_story(model: Model, *, seed: int = 0, durations: Durations | None = Non
         seed,
         length.balance,
     )
-    return Story(model, seed, scale, truth, calibration, training, unseen, evidence, estimate, validation, runs)
+    return Story(
+        model=model,
+        seed=seed,
+        scale=scale,
+        truth=truth,
+        calibration=calibration,
+        training=training,
+        unseen=unseen,
+        pictured=(whole, whole_unseen),
+        evidence=evidence,
+        estimate=estimate,
+        validation=validation,
+        runs=runs,
+    )
 
 
 def _felt_joints(model: Model) -> list[str]:

@@ -1,5 +1,6 @@
 """The virtual laboratory: a true robot that differs from its model, on a floor, with sensors like real ones."""
 
+from steelyard.laboratory.balance import BalanceRun, simulate_balance
 from steelyard.laboratory.events import Event
 from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.motions import MOTIONS, plan_motion, plan_postures
@@ -11,6 +12,7 @@ __all__ = [
     "DEFAULT_SENSORS",
     "MOTIONS",
     "PERFECT_SENSORS",
+    "BalanceRun",
     "Event",
     "Hose",
     "Instrument",
@@ -21,4 +23,5 @@ __all__ = [
     "plan_motion",
     "plan_postures",
     "simulate",
+    "simulate_balance",
 ]

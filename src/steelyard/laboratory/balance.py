@@ -18,7 +18,7 @@ from steelyard.laboratory.balance_task import DURATION, plan_balance
 from steelyard.laboratory.events import FALL_DROP, FALL_TILT, find_events
 from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.motions import PLANNING
-from steelyard.laboratory.physics import _states as states_of_steps
+from steelyard.laboratory.physics import collect_states
 from steelyard.laboratory.servo import tune_servo
 from steelyard.laboratory.world import TIME_STEP, build_world
 from steelyard.motion.joint_state import check_offsets
@@ -251,7 +251,7 @@ def _play(
             states[done, : compiled.nq], states[done, compiled.nq :] = data.qpos, data.qvel
         if _lies(states[done], course.q[row]):
             break
-    return states_of_steps(world, states[: done + 1], forces[:done], commands[:done]), believed[: done // _STEPS]
+    return collect_states(world, states[: done + 1], forces[:done], commands[:done]), believed[: done // _STEPS]
 
 
 def _lies(state: FloatArray, planned: FloatArray) -> bool:

@@ -110,10 +110,11 @@ def play(world: World, start: FloatArray, commands: FloatArray, pull: FloatArray
     after, sensors = mujoco.rollout.rollout(compiled, data, before[None], control[None], control_spec=kind)
     # Sensors belong to the state before a step, states are given after it.
     states, readings = after[0, standing - 1 :, 1:], sensors[0, standing:]
-    return replace(_states(world, states, readings, commands), pull=pull)
+    return replace(collect_states(world, states, readings, commands), pull=pull)
 
 
-def _states(world: World, states: FloatArray, readings: FloatArray, commands: FloatArray) -> States:
+def collect_states(world: World, states: FloatArray, readings: FloatArray, commands: FloatArray) -> States:
+    """Gives MuJoCo's states and readings, one more state than readings, in Steelyard's conventions."""
     compiled, model = world.compiled, world.model
     positions = states[:, : compiled.nq]
     velocities = states[:, compiled.nq : compiled.nq + compiled.nv]
