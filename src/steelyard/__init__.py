@@ -5,89 +5,52 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from steelyard.calibration import (
-    Contact,
-    Marker,
-    Offsets,
-    PlainSums,
-    PoseDesign,
-    PoseNoise,
-    PoseSet,
-    Touch,
-    calibrate,
-    design_calibration,
-    sample_poses,
-    soles_as_contacts,
-)
-from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
-from steelyard.exceptions import (
-    ConsistencyError,
-    EvidenceError,
-    IdentifiabilityError,
-    LaboratoryError,
-    ModelError,
-    MotionError,
-    RecordingError,
-    RecordingWarning,
-    SolverError,
-    StanceError,
-    SteelyardError,
-)
-from steelyard.identification import (
-    BaseParameters,
-    DrawnModels,
-    Estimate,
-    HuberWeights,
-    NoiseLevels,
-    PayloadFinding,
-    estimate_noise,
-    find_payload,
-    gather_correlated,
-    gather_robust,
-    gather_with_instruments,
-    huber_weights,
-    identify,
-    load_estimate,
-)
-from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
-from steelyard.model import (
-    ComInside,
-    Frozen,
-    LeastMass,
-    MassWithin,
-    MatterInside,
-    MatterWithin,
-    MirrorWithin,
-    Model,
-    ModelCheck,
-    PositiveInertia,
-    Setup,
-    TotalMass,
-    check_model,
-    is_possible,
-    load_model,
-    parse_constraints,
-    project_to_interior,
-    read_setup,
-    ready_setups,
-    write_model,
-)
-from steelyard.motion import (
-    Motion,
-    motion_from_generalized,
-    read_offsets,
-    reconstruct_motion,
-    stream_motion,
-    write_calibrated_model,
-    write_offsets,
-)
-from steelyard.recording import Recording, join_recordings, read_recording
-from steelyard.regression import Evidence, gather_evidence, load_evidence
-from steelyard.report import Report, Trace, trace_motions, write_report
-from steelyard.stance import Trajectory
-from steelyard.validation import Validation, validate
-
 if TYPE_CHECKING:
+    from steelyard.calibration import (
+        Contact,
+        Marker,
+        Offsets,
+        PlainSums,
+        PoseDesign,
+        PoseNoise,
+        PoseSet,
+        Touch,
+        design_calibration,
+        sample_poses,
+        soles_as_contacts,
+    )
+    from steelyard.calibration.calibrate import calibrate
+    from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
+    from steelyard.exceptions import (
+        ConsistencyError,
+        EvidenceError,
+        IdentifiabilityError,
+        LaboratoryError,
+        ModelError,
+        MotionError,
+        RecordingError,
+        RecordingWarning,
+        SolverError,
+        StanceError,
+        SteelyardError,
+    )
+    from steelyard.identification import (
+        BaseParameters,
+        DrawnModels,
+        Estimate,
+        HuberWeights,
+        NoiseLevels,
+        PayloadFinding,
+        estimate_noise,
+        find_payload,
+        gather_correlated,
+        gather_robust,
+        gather_with_instruments,
+        huber_weights,
+        load_estimate,
+    )
+    from steelyard.identification.identify import identify
+    from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
     from steelyard.laboratory import BalanceRun as BalanceRun
     from steelyard.laboratory import Payload as Payload
     from steelyard.laboratory import Sensors as Sensors
@@ -95,6 +58,42 @@ if TYPE_CHECKING:
     from steelyard.laboratory import plan_motion as plan_motion
     from steelyard.laboratory import simulate as simulate
     from steelyard.laboratory import simulate_balance as simulate_balance
+    from steelyard.model import (
+        ComInside,
+        Frozen,
+        LeastMass,
+        MassWithin,
+        MatterInside,
+        MatterWithin,
+        MirrorWithin,
+        Model,
+        ModelCheck,
+        PositiveInertia,
+        Setup,
+        TotalMass,
+        check_model,
+        is_possible,
+        load_model,
+        parse_constraints,
+        project_to_interior,
+        read_setup,
+        ready_setups,
+        write_model,
+    )
+    from steelyard.motion import (
+        Motion,
+        motion_from_generalized,
+        read_offsets,
+        reconstruct_motion,
+        stream_motion,
+        write_calibrated_model,
+        write_offsets,
+    )
+    from steelyard.recording import Recording, join_recordings, read_recording
+    from steelyard.regression import Evidence, gather_evidence, load_evidence
+    from steelyard.report import Report, Trace, trace_motions, write_report
+    from steelyard.stance import Trajectory
+    from steelyard.validation import Validation, validate
 
 __version__ = "0.1.0"
 
@@ -187,21 +186,52 @@ __all__ = [
 
 _LABORATORY = ("BalanceRun", "Payload", "Sensors", "Trial", "plan_motion", "simulate", "simulate_balance")
 
-
-class _MissingExtraError(LaboratoryError, AttributeError):
-    """What asks for the laboratory where MuJoCo is missing; ``hasattr`` then says no."""
+_ROOMS = (
+    "exceptions",
+    "model",
+    "recording",
+    "motion",
+    "regression",
+    "identification",
+    "validation",
+    "inspection",
+    "calibration",
+    "stance",
+    "drafting",
+    "report",
+)
+"""Where the public names live, in the order in which they are looked for."""
 
 
 def __getattr__(name: str) -> Any:
-    """Gives what belongs to the laboratory when it is first asked for: it needs MuJoCo, which is an extra."""
-    if name not in _LABORATORY:
+    """Gives a public name when it is first asked for: a shell that completes a word need not wait for all rooms.
+
+    Raises:
+        AttributeError: There is no such name.
+        LaboratoryError: It belongs to the laboratory, and MuJoCo, which is an extra, is not installed.
+    """
+    if name in _LABORATORY:
+        value = getattr(_laboratory(), name)
+    elif name in __all__:
+        rooms = (import_module(f"steelyard.{room}") for room in _ROOMS)
+        value = next(vars(room)[name] for room in rooms if name in vars(room))
+    else:
         raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LABORATORY})
+
+
+def _laboratory() -> Any:
     try:
-        laboratory = import_module("steelyard.laboratory")
+        return import_module("steelyard.laboratory")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "mujoco":
             raise
-        raise _MissingExtraError(
-            'the virtual laboratory runs on MuJoCo; install it with: pip install "steelyard[lab]"'
-        ) from error
-    return getattr(laboratory, name)
+        exceptions = import_module("steelyard.exceptions")
+        # Also what asks whether there is such a name; ``hasattr`` then says no.
+        missing = type("MissingExtraError", (exceptions.LaboratoryError, AttributeError), {})
+        raise missing('the virtual laboratory runs on MuJoCo; install it with: pip install "steelyard[lab]"') from error

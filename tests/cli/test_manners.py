@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 from steelyard.cli import app
 from steelyard.cli.interrupts import hold_interrupts, listen_once, remember_written, run_aside
-from steelyard.cli.manners import ROAD, Commands
+from steelyard.cli.manners import ROAD, Commands, load_command
 from steelyard.cli.wording import print_finding
 from steelyard.exceptions import SteelyardError
 
-COMMANDS = [each.callback.__name__ for each in app.registered_commands if each.callback is not None]
+COMMANDS = list(ROAD)
 
 
 def failing(error: BaseException, before: list[Path] | None = None) -> typer.Typer:
@@ -109,8 +109,7 @@ def test_work_aside_gives_its_result_or_its_error():
 def test_commands_stand_in_the_order_of_the_road():
     printed = CliRunner().invoke(app, ["--help"]).stdout
     shown = re.findall(r"(?m)^│ (\w+) ", printed)
-    assert shown == [name for name in ROAD if name in COMMANDS]
-    assert set(COMMANDS) <= set(ROAD)
+    assert shown == COMMANDS
 
 
 def test_alone_it_prints_its_help():
@@ -177,3 +176,20 @@ def test_findings_stay_on_one_line_unless_somebody_looks(terminal):
         assert [len(line) - len(line.lstrip()) for line in lines] == [2, 4, 4]
     else:
         assert len(lines) == 1
+
+
+def test_each_command_begins_its_help_with_the_line_that_stands_for_it():
+    """What `steelyard --help` says without loading a command is what the command says of itself."""
+    for name, words in ROAD.items():
+        assert load_command(name).help.split("\n\n")[0] == words
+
+
+def test_help_and_words_to_complete_wait_for_no_room():
+    code = (
+        "import sys; from steelyard.cli import main; sys.argv[1:] = ['--help']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(sorted({'scipy', 'numba', 'mujoco', 'pyarrow', 'plotly'} & {*sys.modules}), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "identify" in result.stdout
+    assert result.stderr.strip() == "[]"

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import steelyard as sy
-from steelyard.cli import app
+from steelyard.cli.manners import ROAD
 from tests.cli.running import Ran, run, short_estimate
 from tests.laboratory.trials import robot, short_trial
 
@@ -60,7 +60,7 @@ WRITERS = {
 }
 """Commands that write, with where."""
 
-COMMANDS = {each.callback.__name__ for each in app.registered_commands if each.callback is not None}
+COMMANDS = {*ROAD}
 WRITTEN_LATE = sorted((set(WRITERS) & COMMANDS) - {"demo"})
 """The demo plays for most of a minute before it writes; its own tests fill its disk."""
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 import typer
 
 from steelyard import __version__
-from steelyard.cli.calibrate import calibrate
-from steelyard.cli.check import check
-from steelyard.cli.demo import demo
-from steelyard.cli.identify import identify
-from steelyard.cli.init import init
-from steelyard.cli.inspect import inspect
 from steelyard.cli.manners import Commands, run
-from steelyard.cli.payload import payload
-from steelyard.cli.simulate import simulate
-from steelyard.cli.validate import validate
 
 app = typer.Typer(
     name="steelyard",
@@ -24,15 +15,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(calibrate)
-app.command()(check)
-app.command()(demo)
-app.command()(identify)
-app.command()(init)
-app.command()(inspect)
-app.command()(payload)
-app.command()(simulate)
-app.command()(validate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,6 +24,7 @@ from steelyard.cli.arguments import (
     Recordings,
     SetupName,
     check_names,
+    choose_nuisances,
     complete_nuisances,
 )
 from steelyard.cli.hearing import Heard, Noise, hear_sensors
@@ -161,7 +162,7 @@ def identify(
     """
     # What is wrong whatever the recordings hold is told before they are read.
     check_names([method], OPTIONS, "--method")
-    wished = _nuisance(nuisance)
+    wished = choose_nuisances(nuisance)
     constraints = _parse(constraint or [], method)
     options = _options(method, {"spread": spread, "alpha": alpha, "c_max": c_max})
     _check_sample(sample, method, output)
@@ -254,16 +255,6 @@ def _trace(
             motions = reader.motions([path], dense=True)
             traces.append(trace_motions(estimate, motions, name=path.name, purpose=purpose, nuisance=nuisance))
     return traces
-
-
-def _nuisance(names: Sequence[str] | None) -> list[str] | None:
-    """Gives the nuisances that were asked for; None where nothing was said, so that the usual ones are taken."""
-    if names is None:
-        return None
-    check_names(names, [*PRIORS, "none"], "--nuisance")
-    if "none" in names and len(names) > 1:
-        raise typer.BadParameter("none goes alone", param_hint="--nuisance")
-    return [name for name in names if name != "none"]
 
 
 def _parse(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:

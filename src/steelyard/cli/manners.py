@@ -7,40 +7,42 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from inspect import cleandoc
 from typing import Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from steelyard.cli.interrupts import forget_written, is_left_running, listen_once, written
 from steelyard.cli.wording import wrap
 from steelyard.exceptions import SteelyardError
 from steelyard.model.names import in_words
 
-ROAD = ("demo", "init", "check", "inspect", "calibrate", "identify", "validate", "payload", "simulate")
-"""Commands in the order in which a user meets them."""
+ROAD = {
+    "demo": "The whole story on a virtual G1, no data needed.",
+    "init": "Make a setup file by looking at a model.",
+    "check": "Is this model physically possible?",
+    "inspect": "Is this recording any good?",
+    "calibrate": "By how much are the joints' encoders off?",
+    "identify": "What does this robot really weigh?",
+    "validate": "How well does an estimate predict what it has not seen?",
+    "payload": "What was added to a robot, where, and how much?",
+    "simulate": "Play a motion in the virtual laboratory, where the truth is known.",
+}
+"""Commands in the order in which a user meets them, each with the first line of its help; `steelyard.cli.<name>` has
+the rest, and is loaded when the command is asked for."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
 
 
 class Commands(TyperGroup):
-    """The commands, in the order of the road; bad input, a full disk and Ctrl-C are told in one line."""
+    """The commands, in the order of the road (or others); bad input, a full disk and Ctrl-C are told in one line."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Gives the names of the commands, in the order in which a user meets them."""
-        place = {name: number for number, name in enumerate(ROAD)}
-        return sorted(super().list_commands(ctx), key=lambda name: place.get(name, len(ROAD)))
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Gives a command; in its help, lines break where the terminal ends, and switches have no type."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            command.help = _without_line_breaks(command.help or "")
-            _leave_types_of_switches_out(command.get_params(ctx))
-        return command
+    def __init__(self, *, commands: Any = None, **settings: Any) -> None:
+        super().__init__(commands=commands or {name: _Command(name) for name in ROAD}, **settings)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Gives the options that stand before the command."""
@@ -61,6 +63,30 @@ class Commands(TyperGroup):
         """
         with _manners():
             return super().invoke(ctx)
+
+
+class _Command(TyperCommand):
+    """A command that is loaded when it is run, or asked for its help or what completes it.
+
+    A shell that completes a word asks for all commands, and so does ``steelyard --help``; loading them takes a second.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, help=ROAD[name])
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Loads the command and reads its arguments; the context that comes back is its own."""
+        return load_command(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+def load_command(name: str) -> Any:
+    """Gives a command with all its options; its help has lines as long as the terminal, and switches have no type."""
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
+    app.command(name)(getattr(import_module(f"steelyard.cli.{name}"), name))
+    command = typer.main.get_command(app)
+    command.help = _without_line_breaks(command.help or "")
+    _leave_types_of_switches_out(command.get_params(typer.Context(command)))
+    return command
 
 
 @contextmanager
