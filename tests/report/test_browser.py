@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from steelyard.report import write_report
+from steelyard.report import scene, write_report
 from tests.browser import open_browser, watch
 from tests.report.reports import NASTY, nasty_report, report
 
@@ -31,8 +31,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    write_report(report(), folder / "report.html")
-    write_report(nasty_report(), folder / "nasty.html")
+    with pytest.MonkeyPatch.context() as patch:
+        # Drawn by software, a finer robot takes most of a minute.
+        patch.setattr(scene, "MOST_TRIANGLES", 3000)
+        scene._surfaces.cache_clear()
+        write_report(report(), folder / "report.html")
+        write_report(nasty_report(), folder / "nasty.html")
+        scene._surfaces.cache_clear()
     return folder
 
 
