@@ -32,7 +32,7 @@ def here(tmp_path, monkeypatch) -> Iterator[Path]:
 def test_a_setup_appears_beside_and_loads(here) -> None:
     result = run("init", "robot.urdf")
     assert (result.code, result.told) == (0, "")
-    assert result.printed.rstrip().endswith("written: robot.toml")
+    assert result.printed.rstrip().endswith("written: robot.toml\nnext: steelyard inspect robot.toml RECORDING")
     assert sorted(path.name for path in here.iterdir()) == ["robot.toml", "robot.urdf"]
     model = load_model("robot.toml")
     assert [sole.name for sole in model.setup.soles] == ["left", "right"]

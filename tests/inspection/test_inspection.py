@@ -16,6 +16,7 @@ from steelyard import (
     join_recordings,
     load_model,
     read_recording,
+    reconstruct_motion,
 )
 from steelyard.inspection.delays import estimate_lags, residual_over_lag
 from steelyard.inspection.findings import source_of, write_fix
@@ -23,6 +24,7 @@ from steelyard.laboratory import simulate
 from steelyard.laboratory.faults import FAULTS
 from steelyard.model.recording_map import ColumnSource
 from steelyard.model.setup import WrenchSensor, parse_setup
+from tests.laboratory.trials import robot, short_trial
 from tests.recording.real_data import ICUB, KUKA, load_real
 
 MODEL = load_model("g1")
@@ -326,3 +328,36 @@ def test_notes_of_the_reader_are_warnings_and_findings(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert {finding.code for finding in inspect_recording(recording).findings} >= {"note"}
+
+
+def test_an_offset_that_no_sensor_could_have_is_not_called_one(monkeypatch):
+    """Errors of joint angles look like offsets far beyond what the sensor ever read: then encoders are suspected."""
+    from steelyard.inspection import wrench_checks
+    from steelyard.inspection.offsets import Offset, find_offsets
+
+    model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
+
+    def bent(model, motions):
+        offsets = find_offsets(model, motions)
+        return [*offsets, Offset("left_foot.nx", -335.0, 29.0, (), possible=False), Offset("left_foot.fx", 40.0, 1.0)]
+
+    monkeypatch.setattr(wrench_checks, "find_offsets", bent)
+    result = inspect_recording(recording, model)
+    assert not [fault for fault in result.faults if fault.code == "offset"]
+    (warning,) = [finding for finding in result.findings if finding.code == "offset"]
+    assert warning.severity == "warning"
+    assert "encoders may be: calibrate them first" in warning.words
+    assert warning.fix == ()
+
+
+@pytest.mark.parametrize(("axis", "size", "possible"), [("ny", 40.0, True), ("fx", 60.0, True)])
+def test_an_offset_that_the_readings_show_is_possible(axis, size, possible):
+    from steelyard.inspection.offsets import find_offsets
+
+    model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
+    name = f"left_foot.{axis}"
+    columns = {each: recording.column(each) + (size if each == name else 0.0) for each in recording.columns}
+    motion = reconstruct_motion(model, Recording(recording.time, columns))
+    (found,) = [each for each in find_offsets(model, [motion]) if each.column == name]
+    assert found.possible == possible
+    assert found.value == pytest.approx(size, rel=0.15)

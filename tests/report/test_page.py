@@ -170,6 +170,45 @@ def test_doubts_are_said_first(change, words):
     assert f"With care. {words}" in text
 
 
+@pytest.mark.parametrize(("factor", "doubted"), [(10.0, True), (1.5, False)])
+def test_data_that_contradict_each_other_are_never_called_good(factor, doubted):
+    validation = report().validation
+    gains = {row: replace(gain, verdict="real") for row, gain in validation.improvement["corrected"].items()}
+    changed = replace(validation, improvement={**validation.improvement, "corrected": gains})
+    told = replace(
+        estimate(), options={**estimate().options, "noise_factor": factor}, fit=replace(estimate().fit, freedom=400.0)
+    )
+    text = Page(render_report(replace(report(), estimate=told, validation=changed))).text
+    assert ("With care. The data contradict each other 10.0 times" in text) == doubted
+    assert ("Good. On a motion that it never saw" in text) != doubted
+
+
+def test_an_axis_that_got_worse_is_said_first():
+    validation = report().validation
+    gains = {row: replace(gain, verdict="real") for row, gain in validation.improvement["corrected"].items()}
+    gains["fy"] = replace(gains["fy"], verdict="worse")
+    changed = replace(validation, improvement={**validation.improvement, "corrected": gains})
+    text = Page(render_report(replace(report(), validation=changed))).text
+    assert "With care. On a motion that it never saw, all axes together" in text
+    assert "but fy worse" in text
+
+
+def test_links_that_the_data_do_not_tell_are_said_to_be_the_models_only_where_they_are():
+    solution = np.array(estimate().parameters)
+    determined = np.array(estimate().determined)
+    determined[:2] = 0.0
+    solution[0] = 1.5 * estimate().reference[0]
+    solution[1] = estimate().reference[1]
+    text = Page(
+        render_report(replace(report(), estimate=replace(estimate(), solution=solution, determined=determined)))
+    ).text
+    first, second = estimate().model.links[:2]
+    (kept,) = re.findall(r"The recordings hardly tell anything about ([^:]*):", text)
+    assert second in kept
+    assert first not in kept
+    assert f"yet moved so that the sums that they do tell come out: {first} (+" in text
+
+
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [("worse", "With care. On a motion that it never saw, it predicts worse"), ("real", "Good. On a motion"),
@@ -177,7 +216,7 @@ def test_doubts_are_said_first(change, words):
 )  # fmt: skip
 def test_the_verdict_is_the_validations(verdict, words):
     validation = report().validation
-    gains = {**validation.improvement["corrected"]}
+    gains = {row: replace(gain, verdict="real") for row, gain in validation.improvement["corrected"].items()}
     gains["total"] = replace(gains["total"], verdict=verdict)
     changed = replace(validation, improvement={**validation.improvement, "corrected": gains})
     assert words in Page(render_report(replace(report(), validation=changed))).text

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from steelyard.calibration.fitting import Fit
     from steelyard.model.parameters import FloatArray
 
-_MOST = 120
-"""Poses from which likeness is found, spread evenly."""
+_MOST, _FEWEST, _MOST_ERRORS = 120, 40, 720
+"""Poses from which likeness is found, spread evenly: fewer where many inertial sensors tell much in each, as the work
+grows with the cube of all their errors."""
 
 _BLOCK = 2000
 _SURE = 12.0
@@ -71,8 +73,11 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
     problem, reduced = fitted.problem, fitted.solved.reduced
     time = problem.poses.clock
     order = np.argsort(time, kind="stable")
-    order = order[np.unique(np.linspace(0, len(order) - 1, min(_MOST, len(order))).astype(np.int64))]
-    if not problem.imus or len(order) < 8 or np.ptp(time) <= 0.0:
+    if not problem.imus:
+        return None
+    most = min(_MOST, max(_FEWEST, _MOST_ERRORS // (3 * len(problem.imus))), len(order))
+    order = order[np.unique(np.linspace(0, len(order) - 1, most).astype(np.int64))]
+    if len(order) < 8 or np.ptp(time) <= 0.0:
         return None
     loads = _loadings(fitted)[order]
     slopes, residuals = (reduced.by_shared * usual)[order], reduced.residuals[order]
@@ -112,7 +117,7 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
             factor = np.linalg.cholesky(alone + scale * kernel * shared + known)
         except np.linalg.LinAlgError:
             return np.inf
-        whitened = np.linalg.solve(factor, mean)
+        whitened = solve_triangular(factor, mean, lower=True, check_finite=False)
         return float(whitened @ whitened + 2.0 * np.sum(np.log(np.diagonal(factor))))
 
     if not np.isfinite(unlikely(np.zeros(1))):

@@ -22,7 +22,7 @@ from steelyard.cli.arguments import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.reading import Reader
-from steelyard.cli.wording import print_wrapped
+from steelyard.cli.wording import print_wrapped, tell_next
 from steelyard.model import Model, load_model
 from steelyard.motion.encoder_offsets import write_calibrated_model
 from steelyard.recording import Recording
@@ -124,6 +124,7 @@ def calibrate(
     files, notes = ([], []) if output is None else _write(output, found, names)
     for path in files:
         console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+    tell_next(console, output, f"next: steelyard identify ... --offsets {output}/offsets.json" if output else "")
     for note in notes:
         print_wrapped(console, f"  {note}", "yellow")
     if as_json:

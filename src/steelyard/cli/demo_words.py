@@ -46,13 +46,14 @@ def write_chapters(story: Story) -> tuple[Chapter, ...]:
 def next_steps() -> Chapter:
     """Gives what to do with a robot of one's own."""
     road = (
-        ("steelyard init robot.urdf -o robot.toml", "where its soles and sensors are"),
-        ("steelyard inspect robot.toml dance.mcap", "is the recording any good?"),
-        ("steelyard calibrate robot.toml limp.mcap -o calibrated", ""),
-        ("steelyard identify robot.toml dance.mcap -o results \\", ""),
-        ("    --offsets calibrated/offsets.json --constraint total_mass=34.1", ""),
+        ("source .venv/bin/activate", "once in each shell"),
+        ("steelyard init my_robot.urdf -o my_robot.toml", "where its soles and sensors are"),
+        ("steelyard inspect my_robot.toml dance.csv", "is the recording any good?"),
+        ("steelyard calibrate my_robot.toml limp.csv -o calibrated", ""),
+        ("steelyard identify my_robot.toml dance.csv --validate reach.csv \\", ""),
+        ("    --offsets calibrated/offsets.json -o results", ""),
     )
-    lines = [f"{_INDENT}{command:<44} {words}".rstrip() for command, words in road]
+    lines = [f"{_INDENT}{command:<45} {words}".rstrip() for command, words in road]
     return Chapter("Now with a robot of your own", tuple(lines))
 
 
@@ -140,8 +141,8 @@ def _validation(story: Story) -> Chapter:
             *_table([["error of the floor's wrench, rms", "CAD", "scaled CAD", "identified", "truth"], *rows], 32),
             "",
             *_wrap(
-                "The scaled CAD has the weight that the feet feel, and nothing else. All four predict with what the "
-                "dance told of the sensors' offsets; what the truth leaves is noise, and what is still wrong of "
+                "The scaled CAD is the CAD times the one factor that suits the dance best. All four predict with what "
+                "the dance told of the sensors' offsets; what the truth leaves is noise, and what is still wrong of "
                 f"sensors and encoders.{learned}"
             ),
         ),

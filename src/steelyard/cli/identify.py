@@ -31,7 +31,7 @@ from steelyard.cli.hearing import Heard, Noise, hear_sensors
 from steelyard.cli.output_folder import check_folder, write_json, write_together
 from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.reading import Reader, gather_each, take_offsets
-from steelyard.cli.wording import print_wrapped
+from steelyard.cli.wording import print_wrapped, tell_next
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import DrawnModels, Estimate, choose_parameters
 from steelyard.identification import identify as identify_parameters
@@ -46,6 +46,7 @@ from steelyard.recording.reading import find_format
 from steelyard.regression.nuisance import PRIORS
 from steelyard.report import Report, Trace, trace_motions
 from steelyard.report.page import check_report_parts
+from steelyard.report.sections.findings import sum_up
 from steelyard.report.traces import Purpose
 from steelyard.validation import Validation, validate
 from steelyard.validation.validation import ROBOT
@@ -221,8 +222,11 @@ def identify(
                 command=shlex.join(["steelyard", *sys.argv[1:]]),
             )
         files, notes = ([], []) if output is None else _write(output, estimate, validation, draws, page)
+    for line in sum_up(Report(estimate, validation=validation)):
+        print_wrapped(console, line, "bold")
     for path in files:
         console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+    tell_next(console, output, "open report.html in a browser" if reported else "")
     for note in notes:
         print_wrapped(console, f"  {note}", "yellow")
     if as_json:

@@ -86,6 +86,7 @@ def _print(console: Console, draft: SetupDraft, target: Path) -> None:
     console.print(table)
     print_wrapped(console, _verdict(draft.findings), "")
     console.print(Text(f"written: {plain(str(target))}", style="green"), soft_wrap=True)
+    console.print(Text(f"next: steelyard inspect {plain(str(target))} RECORDING", style="dim"), soft_wrap=True)
 
 
 def _verdict(findings: tuple[DraftFinding, ...]) -> str:

@@ -13,6 +13,10 @@ _NAMES = 44
 """Characters of a task's description at most, so that it, a bar and the time left fit eighty columns."""
 
 
+_LATER = 0.5
+"""Share of the usual time by which work may take longer before nobody says any more that it is nearly there."""
+
+
 class _TimeLeft(ProgressColumn):
     """The time that a task takes yet: as it went so far, or, where that is not known, as such work usually takes."""
 
@@ -21,7 +25,7 @@ class _TimeLeft(ProgressColumn):
         left = task.time_remaining
         if left is None and usual is not None:
             left = usual - (task.elapsed or 0.0)
-        if left is None:
+        if left is None or left < -_LATER * (usual or 0.0):
             return Text(f"{task.elapsed or 0.0:.0f} s so far")
         return Text("nearly there" if left < 1.0 else _spoken(left))
 

@@ -147,6 +147,8 @@ def take_offsets(model: Model, path: Path | None) -> dict[str, float]:
     """
     if path is None:
         return {}
+    # The folder that calibration wrote will do.
+    path = path / "offsets.json" if path.is_dir() else path
     offsets = read_offsets(path)
     try:
         check_offsets(model, offsets)

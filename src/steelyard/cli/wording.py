@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -32,3 +33,17 @@ def print_finding(console: Console, mark: str, words: str, style: str = "") -> N
     line = Text(wrap(text, console.width) if console.is_terminal else text)
     line.stylize(style, 0, len(mark))
     console.print(line, soft_wrap=True)
+
+
+def tell_next(console: Console, output: Path | None, words: str = "") -> None:
+    """Prints what to do next, or that nothing was kept.
+
+    Args:
+        console: Where.
+        output: The folder that was written into, if any.
+        words: What to do next; nothing where there is nothing to say.
+    """
+    if output is None:
+        words = "nothing was written; -o DIR keeps it"
+    if words:
+        console.print(Text(words, style="dim"), soft_wrap=True)

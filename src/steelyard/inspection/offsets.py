@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
+from steelyard.motion.motion import GRAVITY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,10 @@ DECISIVE = 25.0
 """By how much minus twice the log-likelihood must fall before an offset is believed: five standard deviations."""
 
 _WIDE = (300.0, 30.0)
+_LOADS = (0.5, 0.2)
+"""What a sensor carries at most apart from the weight itself: shares of the weight sideways (friction), and metres of
+lever arm that the weight has about it."""
+
 _RIVAL = 10.0
 _CERTAIN = 6.0
 
@@ -42,12 +47,15 @@ class Offset:
         value: What the sensor reads when nothing pulls, N or N m.
         standard_error: Of that.
         rivals: Components of other sensors whose offset would explain the recording as well.
+        possible: Whether a sensor that is off by so much could have read what it did. Errors of joint angles look like
+            offsets too, and like far greater ones.
     """
 
     column: str
     value: float
     standard_error: float
     rivals: tuple[str, ...] = ()
+    possible: bool = True
 
 
 def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
@@ -95,6 +103,8 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
         chosen.append(best)
     _, values, _ = _fit(rest, change, precision, chosen)
     errors = _standard_errors(equation, chosen, values, precision, max(1, round(motions[0].sample_rate)))
+    readings = np.max(np.abs(np.concatenate([system.forces(motion) for motion in motions])), axis=0)
+    loads = [GRAVITY * model.total_mass * _LOADS[kind] for kind in kinds]
     signs = {sensor.name: 1.0 if sensor.sign == "on_robot" else -1.0 for sensor in model.setup.wrench_sensors}
     return [
         Offset(
@@ -102,6 +112,7 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
             float(signs[_sensor(sources[number].name)] * value),
             float(error),
             rivals.get(number, ()),
+            bool(abs(value) <= readings[number] + loads[number]),
         )
         for number, value, error in zip(chosen, values, errors, strict=True)
         if number not in bearing and abs(value) > _CERTAIN * error

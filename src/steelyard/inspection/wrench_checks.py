@@ -105,7 +105,21 @@ def _say_mounting(state: SensorChecks, mounting: Mounting) -> None:
 
 
 def _check_offsets(state: SensorChecks) -> None:
-    for offset in find_offsets(state.model, state.motions() or []):
+    offsets = find_offsets(state.model, state.motions() or [])
+    impossible = [offset.column for offset in offsets if not offset.possible]
+    if impossible:
+        # Whatever bends the equation so far also bends what the other offsets would be.
+        state.add(
+            Finding(
+                "warning",
+                "offset",
+                impossible[0].rpartition(".")[0],
+                f"joint angles and {in_words(impossible)} contradict each other by more than a sensor can be off; "
+                "encoders may be: calibrate them first",
+            )
+        )
+        return
+    for offset in offsets:
         unit = "N" if offset.column.rpartition(".")[2].startswith("f") else "N m"
         who = in_words([offset.column, *offset.rivals]).replace(" and ", " or ")
         state.add(

@@ -163,7 +163,10 @@ def read_setup(source: str | Path) -> Setup:
     try:
         contents = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ModelError("there is no such setup file; check the path", path=path) from error
+        raise ModelError(
+            f"there is no such setup file; check the path, or make one: steelyard init robot.urdf -o {path.name}",
+            path=path,
+        ) from error
     except OSError as error:
         raise ModelError(f"the setup cannot be read ({error.strerror}); check its permissions", path=path) from error
     except UnicodeDecodeError as error:

@@ -161,7 +161,9 @@ def read_offsets(path: str | Path) -> dict[str, float]:
     try:
         raw = source.read_bytes()
     except FileNotFoundError as error:
-        raise MotionError(f"{source}: there is no such file; check the path") from error
+        raise MotionError(
+            f"{source}: there is no such file; check the path, or let steelyard calibrate write it"
+        ) from error
     except OSError as error:
         raise MotionError(f"{source} cannot be read ({error.strerror}); check the path and its permissions") from error
     return _read_json(source, raw) if ending == ".json" else _read_csv(source, raw)

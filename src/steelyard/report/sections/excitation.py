@@ -37,13 +37,13 @@ def show_excitation(report: Report) -> Section:
             {
                 "xaxis": {"title": {"text": "decided by the data (%)"}, "range": [0, 100]},
                 "yaxis": {"autorange": "reversed", "automargin": True, "dtick": 1},
-                "margin": {"l": 60, "r": 12, "t": 12, "b": 44},
+                "margin": {"l": 60, "r": 24, "t": 12, "b": 56},
             },
             "How much the data, rather than the model file, decided each link's mass and centre of mass.",
             90 + _ROW * len(labels),
         )
     }
-    context = {"conditions": False, "singular": [], "joints": [], "condition": None}
+    context = {"conditions": False, "singular": [], "joints": []}
     if evidence is not None:
         conditions = evidence.link_conditions
         figures["conditions"] = _conditions(conditions)
@@ -51,7 +51,6 @@ def show_excitation(report: Report) -> Section:
             "conditions": True,
             "singular": [link for link, value in conditions.items() if not np.isfinite(value)],
             "joints": _travel(estimate.model, evidence),
-            "condition": evidence.condition,
         }
     return Section("excitation", "Excitation", "excitation.html", context, figures)
 
@@ -78,7 +77,7 @@ def _conditions(conditions: dict[str, float]) -> Figure:
                 "exponentformat": "power",
             },
             "yaxis": {"autorange": "reversed", "automargin": True, "dtick": 1},
-            "margin": {"l": 60, "r": 12, "t": 12, "b": 44},
+            "margin": {"l": 60, "r": 24, "t": 12, "b": 56},
         },
         "Condition number of each link's ten columns of the regressor.",
         90 + _ROW * len(conditions),

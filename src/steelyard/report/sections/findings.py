@@ -19,8 +19,20 @@ _CLEAR = 2.0
 """Standard errors by which a mass must have changed to be called clear."""
 
 _HARDLY, _MOSTLY = 0.1, 0.5
+_MOVED = 0.1
+"""Share of its mass by which a link must have changed to be called moved."""
+
+_CONTRADICTED = 3.0
+"""How much more than by noise the data may contradict each other before that comes first."""
+
 _LOOSE = 0.005
 """Share of the total mass by which half its interval is wide where a scale would help."""
+
+
+TONES = {"good": "Good", "caution": "With care"}
+
+
+_FEWEST_FREEDOMS = 60.0
 
 
 class Card(NamedTuple):
@@ -43,11 +55,18 @@ def describe_findings(report: Report) -> Section:
     context = {
         "headline": _headline(report),
         "tone": tone,
+        "called": TONES[tone],
         "verdict": verdict,
         "cards": [card._asdict() for card in _cards(report)],
         "sentences": [*_changes(report), *_reach(report), *_prediction(report), *_advice(report)],
     }
     return Section("found", "Found", "findings.html", context)
+
+
+def sum_up(report: Report) -> tuple[str, str]:
+    """Gives what was found in one sentence, and whether the model may be used in another."""
+    tone, verdict = _verdict(report)
+    return _headline(report), f"{TONES[tone]}. {verdict}"
 
 
 def _interval(report: Report) -> float:
@@ -70,19 +89,55 @@ def _headline(report: Report) -> str:
 
 def _verdict(report: Report) -> tuple[str, str]:
     """Gives the tone ("good", "caution") and one sentence: may this model be used?"""
-    estimate, validation = report.estimate, report.validation
-    gain = None if validation is None else _together(validation, "corrected")
-    if estimate.status in _STATUS:
-        return "caution", _STATUS[estimate.status]
-    if validation is None:
-        return "caution", "Not yet validated: predict a recording that was not used (--validate) before relying on it."
-    if validation.kind != "cross":
-        return "caution", (
-            "Validated on data that the estimate was made from; that proves little. Predict another recording."
+    doubt = _doubt_in_data(report) or _doubt_in_validation(report)
+    return ("caution", doubt) if doubt else ("good", _GAINS["real"])
+
+
+def _doubt_in_data(report: Report) -> str:
+    """Gives what speaks against an estimate before anything is predicted with it; nothing where all is well."""
+    contradiction = _contradiction(report)
+    if report.estimate.status in _STATUS:
+        return _STATUS[report.estimate.status]
+    if contradiction > _CONTRADICTED:
+        return (
+            f"The data contradict each other {contradiction:.1f} times as much as their noise explains: encoders may "
+            "be off (steelyard calibrate finds out), a foot may have slipped, or the model's lengths are wrong."
         )
+    return ""
+
+
+def _doubt_in_validation(report: Report) -> str:
+    """Gives what speaks against an estimate after the validation; nothing where it is really better."""
+    validation = report.validation
+    if validation is None:
+        return "Not yet validated: predict a recording that was not used (--validate) before relying on it."
+    if validation.kind != "cross":
+        return "Validated on data that the estimate was made from; that proves little. Predict another recording."
+    gain = _together(validation, "corrected")
     if gain is None:
-        return "caution", "No row of the unseen motion was measured in full; what is predicted could not be compared."
-    return ("good" if gain.verdict == "real" else "caution"), _GAINS[gain.verdict]
+        return "No row of the unseen motion was measured in full; what is predicted could not be compared."
+    worse = _rows_with(validation, "worse")
+    if gain.verdict == "real" and worse:
+        return (
+            "On a motion that it never saw, all axes together are predicted better than by the scaled model file, but "
+            f"{in_words(worse, limit=6)} worse."
+        )
+    return "" if gain.verdict == "real" else _GAINS[gain.verdict]
+
+
+def _contradiction(report: Report) -> float:
+    """Gives how much more the data contradict each other than their noise explains; 1 where that is not known."""
+    estimate = report.estimate
+    factor = estimate.options.get("noise_factor")
+    # Hardly more equations than unknowns do not contradict each other: nothing tells what noise explains.
+    told = isinstance(factor, int | float) and estimate.fit.freedom >= _FEWEST_FREEDOMS
+    return float(factor) if told else 1.0
+
+
+def _rows_with(validation: Validation, verdict: str) -> list[str]:
+    """Gives the axes with some verdict beside the scaled model file."""
+    gains = validation.improvement["corrected"]
+    return [row for row in validation.wrench.rows if row in gains and gains[row].verdict == verdict]
 
 
 _STATUS = {
@@ -91,10 +146,10 @@ _STATUS = {
 }
 _GAINS = {
     "real": "On a motion that it never saw, it predicts better than the model file, and better than the model file "
-    "scaled to the right weight; that is not chance.",
-    "worse": "On a motion that it never saw, it predicts worse than the model file scaled to the right weight.",
+    "scaled by the one factor that suits it best; that is not chance.",
+    "worse": "On a motion that it never saw, it predicts worse than the model file scaled by one factor.",
     "undecided": "On a motion that it never saw, chance could explain whether it predicts better than the model file "
-    "scaled to the right weight; predict a longer recording.",
+    "scaled by one factor; predict a longer recording.",
 }
 
 
@@ -115,12 +170,13 @@ def _cards(report: Report) -> list[Card]:
         )
     ]
     gain, fairer = (None if validation is None else _together(validation, each) for each in ("reference", "corrected"))
+    motion = "unseen motion" if validation is not None and validation.kind == "cross" else "motion partly learned from"
     if gain is not None and fairer is not None and np.isfinite(gain.ratio):
         cards.append(
             Card(
                 f"{100.0 * gain.ratio:.2g} %",
-                "of the model file's error on unseen motion",
-                f"{100.0 * fairer.ratio:.2g} % of the error of the model file scaled to the right weight",
+                f"of the model file's error on {motion}",
+                f"{100.0 * fairer.ratio:.2g} % of the error of the model file scaled by one factor",
             )
         )
     determined = estimate.determined[:, :4].mean(axis=1)
@@ -170,16 +226,25 @@ def _changes(report: Report) -> list[str]:
 
 
 def _reach(report: Report) -> list[str]:
-    """Tells what the data did not say."""
+    """Tells what the data did not say: which links stayed as the model file has them, and which were moved."""
     estimate = report.estimate
-    determined = estimate.determined[:, :4].mean(axis=1)
-    hardly = [link for link, share in zip(estimate.model.links, determined, strict=True) if share < _HARDLY]
-    if not hardly:
-        return []
-    return [
-        f"The recordings say next to nothing about {in_words(hardly, limit=6)}: "
-        f"{'its numbers are' if len(hardly) == 1 else 'their numbers are'} the model file's, kept physically possible."
-    ]
+    before, after = _both(report)
+    hardly = [row for row, share in enumerate(estimate.determined[:, :4].mean(axis=1)) if share < _HARDLY]
+    moved = [row for row in hardly if abs(after[row, 0] - before[row, 0]) > _MOVED * abs(before[row, 0])]
+    kept = [estimate.model.links[row] for row in hardly if row not in moved]
+    sentences = []
+    if kept:
+        sentences.append(
+            f"The recordings hardly tell anything about {in_words(kept, limit=6)}: "
+            f"{'its' if len(kept) == 1 else 'their'} numbers are nearly the model file's."
+        )
+    if moved:
+        said = [f"{estimate.model.links[row]} ({after[row, 0] - before[row, 0]:+.2f} kg)" for row in moved]
+        sentences.append(
+            "Not told by the recordings, yet moved so that the sums that they do tell come out: "
+            f"{in_words(said, limit=6)}."
+        )
+    return sentences
 
 
 def _prediction(report: Report) -> list[str]:
@@ -187,14 +252,12 @@ def _prediction(report: Report) -> list[str]:
     validation = report.validation
     if validation is None:
         return []
-    gains = {row: gain for row, gain in validation.improvement["corrected"].items() if row in validation.wrench.rows}
-    rows = {verdict: [row for row, gain in gains.items() if gain.verdict == verdict] for verdict in _GAINS}
     said = [
-        f"{words} in {in_words(rows[verdict], limit=6)}"
-        for verdict, words in (("real", "better"), ("worse", "worse"), ("undecided", "no clear difference"))
-        if rows[verdict]
+        f"{words} in {in_words(rows, limit=6)}"
+        for verdict, words in (("real", "better"), ("worse", "worse"), ("undecided", "too short to tell"))
+        if (rows := _rows_with(validation, verdict))
     ]
-    return [f"Axis by axis, beside the model file scaled to the right weight: {', '.join(said)}."] if said else []
+    return [f"Axis by axis, beside the model file scaled by one factor: {', '.join(said)}."] if said else []
 
 
 def _advice(report: Report) -> list[str]:
@@ -206,5 +269,6 @@ def _advice(report: Report) -> list[str]:
         return []
     return [
         "The total mass is not known better because force sensors may be off by some newtons, which looks like weight: "
-        "put the robot on a scale, and say what it shows with --constraint total_mass=..."
+        "put the robot on a scale, and say what it shows, to 50 g, with "
+        "--constraint 'total_mass={mass=..., tolerance=0.05}'."
     ]

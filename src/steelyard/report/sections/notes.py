@@ -37,6 +37,8 @@ def show_provenance(report: Report) -> Section:
     facts = [
         ("Model", f"{estimate.model.name}, {estimate.model.description.file.path.name}"),
         ("Model file, SHA-256", provenance["model"]["sha256"]),
+        ("Learned from", _names(report, "training")),
+        ("Validated on", _names(report, "unseen")),
         ("Method", estimate.method),
         ("Status", estimate.status),
         ("Base link", estimate.key.base),
@@ -49,7 +51,7 @@ def show_provenance(report: Report) -> Section:
         ("Steelyard", provenance["steelyard"]),
     ]
     context = {
-        "facts": facts,
+        "facts": [(name, value) for name, value in facts if value],
         "recordings": [
             {"sha256": each["sha256"], "start": each["start"], "end": each["end"]} for each in provenance["recordings"]
         ],
@@ -57,6 +59,10 @@ def show_provenance(report: Report) -> Section:
         "command": report.command,
     }
     return Section("provenance", "Provenance", "provenance.html", context)
+
+
+def _names(report: Report, purpose: str) -> str:
+    return ", ".join(trace.name for trace in report.traces if trace.purpose == purpose)
 
 
 def _plain(value: object) -> object:

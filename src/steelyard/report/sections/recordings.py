@@ -79,18 +79,21 @@ def _grid(trace: Trace, quantity: str, *, x_title: str, log: bool = False) -> tu
     layout: dict[str, Any] = {
         "grid": {"rows": lines, "columns": _COLUMNS, "pattern": "independent", "ygap": 0.32, "xgap": 0.14},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "top", "yref": "container", "x": 0},
-        "margin": {"l": 56, "r": 12, "t": 56, "b": 56},
+        "margin": {"l": 60, "r": 16, "t": 56, "b": 64},
         "hovermode": "x",
         "annotations": [],
     }
     for place in range(count):
         suffix = "" if place == 0 else str(place + 1)
         last = place >= count - _COLUMNS
-        layout[f"xaxis{suffix}"] = {"matches": "x" if place else None, "title": {"text": x_title if last else ""}}
+        layout[f"xaxis{suffix}"] = {
+            "matches": "x" if place else None,
+            "title": {"text": x_title if last else "", "standoff": 6},
+        }
         layout[f"yaxis{suffix}"] = {"title": {"text": ""}, "nticks": 5}
         if log:
-            layout[f"yaxis{suffix}"] |= {"type": "log", "exponentformat": "power", "nticks": 4}
-            layout[f"xaxis{suffix}"] |= {"type": "log", "nticks": 6}
+            layout[f"yaxis{suffix}"] |= {"type": "log", "exponentformat": "power", "dtick": 1}
+            layout[f"xaxis{suffix}"] |= {"type": "log", "dtick": "D2"}
         layout["annotations"].append(
             {
                 "text": f"{as_label(trace.rows[place])} ({quantity.format(unit=as_label(trace.units[place]))})",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.identification.base_parameters import half_width
 from steelyard.report.packing import pack_indices, pack_numbers
 from steelyard.report.scene import build_scene
 from steelyard.report.sections.section import Section
@@ -32,6 +33,7 @@ def show_robot(report: Report) -> tuple[Section, dict[str, Any]]:
     before, after = np.asarray(estimate.reference), np.asarray(estimate.parameters)
     with np.errstate(divide="ignore", invalid="ignore"):
         change = 100.0 * (after[:, 0] / before[:, 0] - 1.0)
+    width = half_width(0.95, estimate.freedom)
     determined = 100.0 * estimate.determined[:, :4].mean(axis=1)
     links = [
         {
@@ -41,7 +43,7 @@ def show_robot(report: Report) -> tuple[Section, dict[str, Any]]:
             "com": shape.coms,
             "ellipsoid": shape.ellipsoids,
             "mass": [before[row, 0], after[row, 0]],
-            "error": estimate.standard_errors[row, 0],
+            "interval": width * estimate.standard_errors[row, 0],
             "change": change[row],
             "determined": determined[row],
         }

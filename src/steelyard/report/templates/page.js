@@ -67,6 +67,10 @@
       return made;
     });
     const layout = structuredClone(figure.layout);
+    if (narrow() && layout.grid && layout.grid.columns === 2) {
+      layout.grid = { ...layout.grid, rows: 2 * layout.grid.rows, columns: 1, ygap: 0.4 };
+      layout.margin = { ...layout.margin, t: 84 };
+    }
     Object.assign(layout, {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
       font: { color: colour("ink"), size: 12, family: getComputedStyle(document.body).fontFamily },
@@ -81,6 +85,7 @@
     return { data, layout };
   }
 
+  const narrow = () => !printing.on && innerWidth < 640;
   const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"], showTips: false };
 
   // ------------------------------------------------------------------------------------------------ figures
@@ -96,6 +101,7 @@
     if (div.dataset.scene) await drawScene(div);
     else {
       const { data, layout } = styled(figureOf(div.dataset.figure));
+      if (narrow() && layout.grid && layout.grid.columns === 1 && layout.grid.rows > 2) div.style.height = `${1.8 * parseFloat(div.style.height)}px`;
       await Plotly.newPlot(div, data, layout, CONFIG);
     }
     div.dataset.drawn = "true";
@@ -141,7 +147,7 @@
   function hover(link) {
     const change = link.change === null ? "" : ` (${signed(link.change, 1)} %)`;
     return `<b>${escaped(link.name)}</b><br>${link.mass[0].toFixed(3)} → ${link.mass[1].toFixed(3)} kg${change}` +
-      `<br>± ${link.error.toFixed(3)} kg (standard error)<br>data: ${link.determined.toFixed(0)} %<extra></extra>`;
+      `<br>± ${link.interval.toFixed(3)} kg (95 %)<br>data: ${link.determined.toFixed(0)} %<extra></extra>`;
   }
 
   function ball(rings = 8, spokes = 14) {
@@ -223,7 +229,7 @@
     });
     const wire = wires(links, 0), solid = ellipsoids(links, 1);
     add("ellipsoids-before", { type: "scatter3d", mode: "lines", x: wire[0], y: wire[1], z: wire[2], hoverinfo: "skip", line: { color: colour("reference"), width: 2 } });
-    add("ellipsoids-after", { type: "mesh3d", x: solid.xyz[0], y: solid.xyz[1], z: solid.xyz[2], i: solid.ijk[0], j: solid.ijk[1], k: solid.ijk[2], color: colour("estimate"), opacity: 0.55, hoverinfo: "skip" });
+    add("ellipsoids-after", { type: "mesh3d", x: solid.xyz[0], y: solid.xyz[1], z: solid.xyz[2], i: solid.ijk[0], j: solid.ijk[1], k: solid.ijk[2], color: colour("estimate"), opacity: 0.35, hoverinfo: "skip" });
     const named = links.filter((link) => link.com[1][0] !== null);
     add("labels", { type: "scatter3d", mode: "text", x: named.map((link) => link.com[1][0]), y: named.map((link) => link.com[1][1]), z: named.map((link) => link.com[1][2]), text: named.map((link) => escaped(link.name)), textfont: { size: 10, color: colour("ink") }, hoverinfo: "skip" });
     const shown = visibility();
@@ -242,6 +248,7 @@
   }
 
   const VIEWS = { oblique: [1.0, 0.68, 0.25], front: [1.25, 0, 0.1], side: [0, 1.25, 0.1], back: [-1.25, 0, 0.1] };
+  const usualView = (name) => VIEWS[name].map((each) => each * scene.distance);
   const cameraAt = (eye) => ({ eye: { x: eye[0], y: eye[1], z: eye[2] }, up: { x: 0, y: 0, z: 1 }, center: { x: 0, y: 0, z: 0 } });
 
   function sceneLayout() {
@@ -251,14 +258,18 @@
       return all.reduce((most, each) => Math.max(most, each), -Infinity) - all.reduce((least, each) => Math.min(least, each), Infinity);
     });
     const longest = Math.max(...spans, 1e-3);
+    // A sturdy robot fills more of the view than a slender one of the same height.
+    scene.distance = 1.02 * Math.max(1, Math.hypot(...spans) / longest / 1.1);
     return {
       paper_bgcolor: "rgba(0,0,0,0)", margin: { l: 0, r: 0, t: 0, b: 0 }, autosize: true, uirevision: "robot",
       font: { color: colour("ink") }, hoverlabel: { align: "left" },
-      scene: { aspectmode: "manual", aspectratio: { x: spans[0] / longest, y: spans[1] / longest, z: spans[2] / longest }, xaxis: axis, yaxis: axis, zaxis: axis, camera: cameraAt(VIEWS.oblique), dragmode: "orbit" },
+      scene: { aspectmode: "manual", aspectratio: { x: spans[0] / longest, y: spans[1] / longest, z: spans[2] / longest }, xaxis: axis, yaxis: axis, zaxis: axis, camera: cameraAt(usualView("oblique")), dragmode: "orbit" },
     };
   }
 
   async function drawScene(div) {
+    // The wheel scrolls the page; the buttons go nearer.
+    div.addEventListener("wheel", (event) => event.stopImmediatePropagation(), { capture: true, passive: true });
     scene.div = div;
     scene.links = numbers.scene.links;
     await Plotly.newPlot(div, sceneTraces(), sceneLayout(), { ...CONFIG, modeBarButtonsToRemove: ["toImage", "resetCameraLastSave3d", "tableRotation"], scrollZoom: false });
@@ -267,7 +278,7 @@
   }
 
   // What is inside a link shows through it.
-  const surfaceOpacity = () => (ticked("ellipsoids") || ticked("com") ? 0.35 : 1);
+  const surfaceOpacity = () => (ticked("ellipsoids") || ticked("com") ? 0.25 : 1);
 
   function restyleScene() {
     if (!scene.div || !scene.div.dataset.drawn) return Promise.resolve();
@@ -308,7 +319,7 @@
 
   function turn(view) {
     const at = scene.div.layout.scene.camera ? scene.div._fullLayout.scene._scene.getCamera().eye : null;
-    let eye = VIEWS[view];
+    let eye = VIEWS[view] && usualView(view);
     if (!eye) {
       eye = [at.x, at.y, at.z];
       const angle = { left: -Math.PI / 8, right: Math.PI / 8 }[view];
