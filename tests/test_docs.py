@@ -205,3 +205,19 @@ def test_a_methods_page_has_its_figures(method: str) -> None:
     page = (DOCS / "methods" / f"{method}.md").read_text(encoding="utf-8")
     shown = re.findall(r"[Mm]asses (?:end )?at ([\d.]+\d) of the CAD's error", page)
     assert shown == [f"{error['value']:.2f}"]
+
+
+def test_commands_that_stand_in_other_blocks_are_run_by_other_tests() -> None:
+    """Blocks of `console` are not run here: nothing may stand in them that nobody runs."""
+    elsewhere = {"steelyard demo": "cli/test_demo.py", "steelyard --help": "cli/test_manners.py"}
+    told = {
+        line.split("#")[0].strip()
+        for page in [*pages(all_of_them=True), read_page(ROOT / "README.md", ROOT)]
+        for block in page.blocks
+        if block.language not in ("sh", "python", "text", "toml")
+        for line in block.body.splitlines()
+        if line.startswith("steelyard ")
+    }
+    assert told <= set(elsewhere)
+    for command, where in elsewhere.items():
+        assert f'"{command.split()[1]}"' in (ROOT / "tests" / where).read_text(encoding="utf-8"), command

@@ -212,6 +212,8 @@ def __getattr__(name: str) -> Any:
     """
     if name in _LABORATORY:
         value = getattr(_laboratory(), name)
+    elif name in _ROOMS:
+        value = import_module(f"steelyard.{name}")
     elif name in __all__:
         rooms = (import_module(f"steelyard.{room}") for room in _ROOMS)
         value = next(vars(room)[name] for room in rooms if name in vars(room))

@@ -38,6 +38,8 @@ def test_soles_are_within_a_centimetre(name: str) -> None:
     hand, draft = made_by_hand(name), drafted(name).model
     known = {part_place(hand, sole.frame)[0]: sole for sole in hand.setup.soles}
     found = {part_place(draft, sole.frame)[0]: sole for sole in draft.setup.soles}
+    # Alex has no legs, and the feet of simple_humanoid no shapes: there is nothing to hold against each other.
+    assert bool(known) == (name not in ("alex", "simple_humanoid"))
     # A wrench sensor inside the foot cuts it in two: then the part that carries the sole has another name.
     assert len(found) == len(known)
     for part, sole in known.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 from steelyard.report import scene, write_report
 from tests.browser import open_browser, watch
 from tests.report.reports import NASTY, nasty_report, report
+from tests.report.test_page import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +39,8 @@ def files(tmp_path_factory) -> Path:
         scene._surfaces.cache_clear()
         write_report(report(), folder / "report.html")
         write_report(nasty_report(), folder / "nasty.html")
+        long = tuple(replace(trace, name="very" * 60 + ".csv") for trace in report().traces)
+        write_report(replace(report(), traces=long), folder / "long.html")
         scene._surfaces.cache_clear()
     return folder
 
@@ -120,6 +124,11 @@ def test_links_have_colours_that_change_with_the_switch(browser, files):
     assert page.evaluate(shown) == count + 2
     page.uncheck("input[name=surfaces]")
     page.check("input[name=labels]")
+    stretch = page.evaluate(
+        "(() => { const scene = document.getElementById('robot-view')._fullLayout.scene;"
+        " return ['x', 'y', 'z'].map(each => scene.aspectratio[each] / (scene[each + 'axis'].range[1] - scene[each + 'axis'].range[0])); })()"
+    )
+    assert np.ptp(stretch) < 1e-6 * max(stretch), "a ball is a ball, whatever is shown"
     turned = settled()
     page.click("[data-view=front]")
     assert np.mean(np.any(settled() != turned, axis=2)) > 0.005
@@ -159,23 +168,41 @@ def test_dark_is_dark_and_follows_the_readers_wish(browser, files):
     page.close()
 
 
+def test_the_wheel_scrolls_the_page_over_the_robot(browser, files):
+    page, _ = opened(browser, files / "report.html")
+    page.query_selector("#robot-view").scroll_into_view_if_needed()
+    box = page.query_selector("#robot-view").bounding_box()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+    before = page.evaluate("scrollY")
+    page.mouse.wheel(0, 300)
+    page.wait_for_function(f"scrollY > {before} + 100", timeout=10_000)
+    page.close()
+
+
 @pytest.mark.parametrize("width", [390, 1366])
 def test_it_fits_a_phone_and_a_laptop(browser, files, width):
-    page, trouble = opened(browser, files / "report.html", viewport={"width": width, "height": 760})
+    page, trouble = opened(browser, files / "long.html", viewport={"width": width, "height": 760})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert trouble == []
     page.close()
 
 
-def test_it_prints_with_the_robot_and_all_tables(browser, files, tmp_path):
+def test_it_prints_with_the_robot_and_every_recording_before_anybody_scrolled(browser, files, tmp_path):
     page, trouble = opened(browser, files / "report.html", color_scheme="dark")
-    page.query_selector("#robot-view").scroll_into_view_if_needed()
-    page.wait_for_selector("#robot-print[data-ready=true]", state="attached", timeout=WAIT)
-    draw_everything(page)
+    printed = "window.printed = null; addEventListener('beforeprint', () => setTimeout(() => 0)); "
+    page.evaluate(
+        printed + "addEventListener('beforeprint', () => { window.printed = [...document.querySelectorAll("
+        "'.plot[data-figure]')].map(each => [each.dataset.figure, each.closest('[hidden]') === null, "
+        "each.querySelectorAll('.scatterlayer path, .barlayer path, .heatmaplayer image').length]); })"
+    )
     content = page.pdf(path=tmp_path / "report.pdf", format="A4")
     assert content.startswith(b"%PDF")
-    assert content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") >= 5
-    assert b"/Subtype /Image" in content, "the robot's picture"
+    drawn = page.evaluate("window.printed")
+    assert {name for name, _, _ in drawn} == set(numbers_of((files / "report.html").read_text())["figures"])
+    assert all(shown and marks for _, shown, marks in drawn), drawn
+    assert page.evaluate("document.getElementById('robot-print').naturalWidth") == 900
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "the screen is as it was"
+    assert not page.is_visible("#panel-wrench-1")
     page.emulate_media(media="print")
     assert not page.is_visible(".controls")
     assert page.is_visible("#robot-print")

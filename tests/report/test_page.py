@@ -269,3 +269,63 @@ def test_an_arm_with_torques_is_reported(tmp_path):
     text = Page(render_report(whole)).text
     assert "its links that move weigh" in text
     assert "Contacts" not in text
+
+
+def numbers_in_contacts(report_: Report) -> np.ndarray:
+    (figure,) = [each for key, each in numbers_of(render_report(report_))["figures"].items() if key == "contact-0"]
+    return unpack(next(each for each in figure["data"] if each["type"] == "scatter")["y"])
+
+
+def test_no_load_is_drawn_across_a_gap():
+    whole = report().traces[0]
+    broken = replace(whole, breaks=(float(whole.time[50]),))
+    assert np.isnan(numbers_in_contacts(replace(report(), traces=(broken,)))).sum() == 1
+    assert not np.isnan(numbers_in_contacts(replace(report(), traces=(whole,)))).any()
+
+
+def test_a_dozen_recordings_still_fit():
+    many = tuple(replace(report().traces[0], name=f"{number}.csv") for number in range(14))
+    assert len(render_report(replace(report(), traces=many)).encode()) < 4_000_000
+
+
+def test_a_model_that_got_worse_is_told_in_plain_percent():
+    validation = report().validation
+    changed = {
+        other: {row: replace(gain, ratio=1.074, verdict="worse") for row, gain in gains.items()}
+        for other, gains in validation.improvement.items()
+    }
+    text = Page(render_report(replace(report(), validation=replace(validation, improvement=changed)))).text
+    assert re.search(r"107 %\s?of the model file's error on unseen motion", text)
+    assert "e+" not in text.partition("Robot Links")[2].partition("Turn it with")[0]
+
+
+def test_better_than_the_model_file_is_said_only_where_that_was_told_from_chance():
+    validation = report().validation
+    gains = {
+        other: {row: replace(gain, verdict="real") for row, gain in each.items()}
+        for other, each in validation.improvement.items()
+    }
+    gains["reference"]["total"] = replace(gains["reference"]["total"], verdict="undecided")
+    text = Page(render_report(replace(report(), validation=replace(validation, improvement=gains)))).text
+    assert (
+        "With care. On a motion that it never saw, it predicts better than the model file scaled by one factor;" in text
+    )
+
+
+def test_links_that_cannot_exist_are_said_first():
+    solution = np.array(estimate().parameters)
+    solution[3, 4] = -1.0
+    text = Page(render_report(replace(report(), estimate=replace(estimate(), solution=solution)))).text
+    assert "With care. 1 of 30 links could be no real body" in text
+
+
+def test_a_change_within_its_interval_is_no_headline():
+    solution = np.array(estimate().parameters)
+    solution[:, 0] *= (estimate().reference[:, 0].sum() + 0.02) / solution[:, 0].sum()
+    text = Page(render_report(replace(report(), estimate=replace(estimate(), solution=solution)))).text
+    assert "0.02 kg more than its model file says, which is within what is not known." in text
+
+
+def test_names_that_are_numbers_stay_names():
+    for key in ("determined", "conditions", "truth"):
+        assert numbers_of(rendered())["figures"][key]["layout"]["yaxis"]["type"] == "category"

@@ -10,9 +10,9 @@ import pytest
 import steelyard as sy
 from steelyard.exceptions import EvidenceError
 from steelyard.report import trace_motions
-from steelyard.report.traces import MOST_SAMPLES
+from steelyard.report.traces import MOST_SAMPLES, thin_traces
 from steelyard.validation.validation import plan_predictor
-from tests.laboratory.trials import robot, short_trial
+from tests.laboratory.trials import short_trial
 from tests.report.reports import SENSORS, estimate, motion, trace
 
 
@@ -130,8 +130,21 @@ def test_joint_torques_are_traced_where_they_are_measured(tmp_path):
     np.testing.assert_allclose(seen.predicted["reference"][:, 0], torque, rtol=1e-9, atol=1e-9)
     assert seen.rmse["estimate"][0] < 1e-6
     assert seen.contacts == {}
+    assert seen.loads == {}
 
 
-def test_a_model_without_soles_has_no_loads():
-    assert robot("g1").setup.soles
-    assert set(trace("reach").loads) == {"left", "right"}
+def test_what_was_learned_from_is_never_called_unseen():
+    recording = short_trial("g1", "dance", noise="default").recording
+    assert estimate().origins[0].sha256 == recording.origin
+    seen = trace_motions(estimate(), [motion("dance")], name="again.csv", purpose="unseen")
+    assert seen.purpose == "training"
+    assert trace("reach").purpose == "unseen"
+
+
+def test_many_recordings_share_one_budget():
+    many = thin_traces([trace("dance")] * 9, 60_000)
+    assert sum(each.measured.size * (1 + len(each.predicted)) for each in many) <= 60_000 * 1.1
+    assert many[0].every == trace("dance").every * -(-9 * trace("dance").measured.size * 4 // 60_000)
+    assert len(many[0].loads["left"]) == len(many[0].time)
+    (same,) = thin_traces([trace("dance")], 10**9)
+    np.testing.assert_array_equal(same.measured, trace("dance").measured)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -22,6 +23,7 @@ from steelyard.cli.interrupts import run_aside
 from steelyard.cli.output_folder import check_folder, write_json, write_together
 from steelyard.cli.progress import shorten, show_progress
 from steelyard.model import load_model
+from steelyard.report.page import REPORT_PARTS
 
 if TYPE_CHECKING:
     from steelyard.cli.demo_story import Story
@@ -36,7 +38,6 @@ REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS = (
 )
 _MADE_BY = "steelyard demo"
 _WRITING = "Writing the report and the model", 6.0
-_REPORT_PARTS = ("jinja2", "plotly", "fast_simplification")
 
 
 def demo(
@@ -65,7 +66,7 @@ def demo(
     _ = steelyard.simulate  # tells what to install where the laboratory is missing
     told: Any = import_module("steelyard.cli.demo_story")
     model = load_model(told.ROBOT)
-    missing = [package for package in _REPORT_PARTS if find_spec(package) is None]
+    missing = [package for package in REPORT_PARTS if find_spec(package) is None]
     names = [name for name in (REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS) if not (missing and name == REPORT)]
     check_folder(output, names, force=force or _is_own(output, names))
 
@@ -171,8 +172,8 @@ def _hash(path: Path) -> str:
 
 
 def _command(output: Path, seed: int) -> str:
-    folder = "" if output == FOLDER else f" -o {output}"
-    return f"steelyard demo{folder}{f' --seed {seed}' if seed else ''}"
+    folder = [] if output == FOLDER else ["-o", str(output)]
+    return shlex.join(["steelyard", "demo", *folder, *(["--seed", str(seed)] if seed else [])])
 
 
 def _print(console: Console, title: str, chapter: Chapter) -> None:

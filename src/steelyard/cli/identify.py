@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -193,15 +194,19 @@ def identify(
                 model, evidence, method=method, parameters=wanted, mirror=mirror, constraints=constraints, **options
             )
     _ = estimate.parameters  # those of a failed estimate raise, with the remedy
+    estimate = replace(
+        estimate, options={**estimate.options, "delays": dict(heard.delays), "encoder_offsets": dict(added)}
+    )
     _print(console, reader, heard, estimate.summary(width=console.width))
 
-    validation = None
+    validation, remarks = None, tuple[str, ...]()
     applied = ROBOT if zeroed else tuple(PRIORS)
     if unseen:
         with show_progress(quiet=quiet) as progress:
             second = Reader(model, told, progress, added, heard.delays)
             with second.naming():
                 validation = validate(estimate, second.motions(unseen), nuisance=applied)
+        remarks = second.remarks
         _print(console, second, None, validation.summary())
 
     with show_progress(quiet=quiet) as progress:
@@ -218,17 +223,12 @@ def identify(
                     *_trace(third, estimate, unseen or [], "unseen", applied),
                 ),
                 offsets=added,
-                remarks=(*heard.words, *reader.remarks),
+                remarks=(*heard.words, *reader.remarks, *remarks),
                 command=shlex.join(["steelyard", *sys.argv[1:]]),
             )
         files, notes = ([], []) if output is None else _write(output, estimate, validation, draws, page)
-    for line in sum_up(Report(estimate, validation=validation)):
-        print_wrapped(console, line, "bold")
-    for path in files:
-        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+    _print_end(console, estimate, validation, files, notes)
     tell_next(console, output, "open report.html in a browser" if reported else "")
-    for note in notes:
-        print_wrapped(console, f"  {note}", "yellow")
     if as_json:
         typer.echo(json.dumps(_plain(estimate, validation, files, notes)))
 
@@ -242,6 +242,18 @@ def _plain(
         "files": [str(path) for path in files],
         "file_notes": list(notes),
     }
+
+
+def _print_end(
+    console: Console, estimate: Estimate, validation: Validation | None, files: Sequence[Path], notes: Sequence[str]
+) -> None:
+    """Prints what was found in two sentences, and what was written."""
+    for line in sum_up(Report(estimate, validation=validation)):
+        print_wrapped(console, line, "bold")
+    for path in files:
+        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+    for note in notes:
+        print_wrapped(console, f"  {note}", "yellow")
 
 
 def _draw(estimate: Estimate, count: int, progress: Progress) -> DrawnModels:

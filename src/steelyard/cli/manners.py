@@ -18,7 +18,6 @@ from typer.core import TyperCommand, TyperGroup
 from steelyard.cli.interrupts import forget_written, is_left_running, listen_once, written
 from steelyard.cli.wording import wrap
 from steelyard.exceptions import SteelyardError
-from steelyard.model.names import in_words
 
 ROAD = {
     "demo": "The whole story on a virtual G1, no data needed.",
@@ -150,15 +149,22 @@ def tell(words: str, *, style: str = "bold red", mark: str = "error: ") -> None:
     console.print(line, style=style, markup=False, highlight=False)
 
 
+def _in_words(names: list[str]) -> str:
+    # The room of models takes a tenth of a second to load, in which Ctrl-C would find nobody to tell of it.
+    from steelyard.model.names import in_words  # noqa: PLC0415
+
+    return in_words(names)
+
+
 def _interrupted() -> str:
     files = [str(path) for path in written()]
-    return f"interrupted; {in_words(files)} had been written" if files else "interrupted; nothing was written"
+    return f"interrupted; {_in_words(files)} had been written" if files else "interrupted; nothing was written"
 
 
 def _describe(error: OSError) -> str:
     what = error.strerror or str(error) or type(error).__name__
     where = [str(name) for name in (error.filename, error.filename2) if name is not None]
-    place = f"{in_words(where)}: " if where else ""
+    place = f"{_in_words(where)}: " if where else ""
     return f"{place}{what}; check the path, its permissions and the room on the disk"
 
 

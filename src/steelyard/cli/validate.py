@@ -20,12 +20,12 @@ from steelyard.cli.arguments import (
     choose_nuisances,
     complete_nuisances,
 )
-from steelyard.cli.hearing import Noise, hear_sensors
 from steelyard.cli.output_folder import check_file, write_files, write_json
 from steelyard.cli.progress import show_progress
 from steelyard.cli.reading import Reader, take_offsets
 from steelyard.cli.wording import print_wrapped
 from steelyard.identification import load_estimate
+from steelyard.model.names import in_words
 from steelyard.motion.reconstruct import Base as BaseName
 from steelyard.recording.reading import find_format
 from steelyard.regression.nuisance import PRIORS
@@ -61,9 +61,10 @@ def validate(
 ) -> None:
     """How well does an estimate predict what it has not seen?
 
-    Predicts recordings with the identified parameters, beside the CAD and the CAD scaled to the right weight, axis by
+    Predicts recordings with the identified parameters, beside the CAD and the CAD scaled by one factor, axis by
     axis, and says whether what was gained is more than chance. Data that the estimate was made from are recognised,
-    and said. How late the sensors are is found on the way, and taken out.
+    and said. Delays of sensors and offsets of encoders are those that the estimate was made with, unless --offsets
+    gives others.
 
     Exits with 0 when there is a comparison, 1 when the data or the problem is bad, 2 when the call is wrong.
 
@@ -74,7 +75,10 @@ def validate(
         raise typer.BadParameter("it says already what is applied; leave out --zeroed", param_hint="--nuisance")
     applied = wished if wished is not None else ROBOT if zeroed else tuple(PRIORS)
     found = load_estimate(estimate)
-    added = take_offsets(found.model, offsets)
+    added = (
+        take_offsets(found.model, offsets) if offsets is not None else dict(found.options.get("encoder_offsets", {}))
+    )
+    delays = dict(found.options.get("delays", {}))
     for path in recordings:
         find_format(path)
     if output is not None:
@@ -83,15 +87,13 @@ def validate(
     console = Console(quiet=quiet or as_json)
     told: BaseName | None = base.value if base else None
     with show_progress(quiet=quiet) as progress:
-        heard = hear_sensors(
-            found.model, recordings[0], progress, base=told, offsets=added, nuisance=(), noise=Noise.USUAL
-        )
-        reader = Reader(found.model, told, progress, added, heard.delays)
+        reader = Reader(found.model, told, progress, added, delays)
         with reader.naming():
             validation = validate_estimate(found, reader.motions(recordings), nuisance=applied)
     reader.tell(console)
-    for words in heard.words:
-        print_wrapped(console, f"  {words}", "yellow")
+    if delays:
+        late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in delays.items()])
+        print_wrapped(console, f"  what the estimate was made with is taken out: {late}", "dim")
     console.print(Text(f"\n{validation.summary()}\n"), soft_wrap=True)
     plain = validation.to_dict()
     if output is not None:

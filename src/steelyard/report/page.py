@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from importlib.util import find_spec
@@ -21,12 +22,19 @@ from steelyard.report.sections.prediction import show_validation
 from steelyard.report.sections.recordings import show_contacts, show_residuals, show_wrenches
 from steelyard.report.sections.robot import show_robot
 from steelyard.report.sections.truth import show_truth
+from steelyard.report.traces import thin_traces
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from steelyard.report.report import Report
     from steelyard.report.sections.section import Section
+
+REPORT_PARTS = ("jinja2", "plotly", "fast_simplification")
+"""Packages of the extra `report`."""
+
+_MOST_NUMBERS = 180_000
+"""Numbers of all traces together: with more, a page would pass four megabytes."""
 
 _FILES = resources.files("steelyard.report") / "templates"
 
@@ -59,6 +67,7 @@ def render_report(report: Report) -> str:
         SteelyardError: The extra `report` is not installed.
     """
     environment = _environment()
+    report = replace(report, traces=tuple(thin_traces(report.traces, _MOST_NUMBERS)))
     robot, drawn = show_robot(report)
     found: list[Section | None] = [
         describe_findings(report),
@@ -143,7 +152,7 @@ def check_report_parts() -> None:
     Raises:
         SteelyardError: The extra `report` is not installed.
     """
-    for package in ("jinja2", "plotly", "fast_simplification"):
+    for package in REPORT_PARTS:
         if find_spec(package) is None:
             raise _missing(package)
 

@@ -5,7 +5,7 @@ A second pass over the motion at given parameters, as for a validation, that kee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -112,7 +112,7 @@ def trace_motions(
         estimate: The estimate.
         motions: The recording's motion, piece by piece.
         name: Of the recording.
-        purpose: What it was used for.
+        purpose: What it was used for; a recording that the estimate was made from is "training" in any case.
         truth: The true parameters where they are known, shape (n_links, 10), or an object with `parameters`.
         nuisance: Groups of the estimate's nuisance values that are applied, as for `validate`.
 
@@ -123,6 +123,8 @@ def trace_motions(
     first = next(stream, None)
     if first is None:
         raise EvidenceError(f"there is no motion in {name} to draw")
+    if first.origin and first.origin in {origin.sha256 for origin in estimate.origins}:
+        purpose = "training"  # whatever it is called
     predictor, _ = plan_predictor(estimate, first, truth, nuisance=nuisance)
     plan = predictor.plan
     collector = _Collector(estimate.model, predictor.sensing.torques, CANDIDATES[: len(predictor.parameters)])
@@ -131,6 +133,23 @@ def trace_motions(
             for piece in motion.chunks(_PIECE):
                 collector.add(piece, predictor.predict(piece, plan))
     return collector.trace(name, purpose)
+
+
+def thin_traces(traces: Sequence[Trace], most: int) -> list[Trace]:
+    """Gives traces with at most so many numbers together: of each, every so many-th sample that it still has."""
+    numbers = sum(trace.measured.size * (1 + len(trace.predicted)) for trace in traces)
+    every = max(1, -(-numbers // most))
+    return [
+        replace(
+            trace,
+            time=trace.time[::every],
+            measured=trace.measured[::every],
+            predicted={name: values[::every] for name, values in trace.predicted.items()},
+            loads={name: values[::every] for name, values in trace.loads.items()},
+            every=trace.every * every,
+        )
+        for trace in traces
+    ]
 
 
 def _chain(first: Motion, rest: Iterable[Motion]) -> Iterable[Motion]:
@@ -210,8 +229,8 @@ class _Collector:
         self._last = float(time[-1])
 
     def _loads(self, piece: Motion) -> list[FloatArray]:
-        """Gives the force on each sole; zeros where its sensor says nothing."""
-        silent = np.zeros((len(piece), 6))
+        """Gives the force on each sole; not a number where its sensor says nothing."""
+        silent = np.full((len(piece), 6), np.nan)
         return [np.linalg.norm(piece.wrenches.get(sensor, silent)[:, :3], axis=1) for sensor in self._sensors.values()]
 
     def _note_contacts(self, piece: Motion, loads: Mapping[str, FloatArray]) -> None:

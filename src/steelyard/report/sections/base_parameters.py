@@ -55,8 +55,9 @@ def list_base_parameters(report: Report) -> Section:
                 }
             ],
             {
-                "xaxis": {"showticklabels": False, "ticks": "", "constrain": "domain"},
+                "xaxis": {"type": "category", "showticklabels": False, "ticks": "", "constrain": "domain"},
                 "yaxis": {
+                    "type": "category",
                     "showticklabels": False,
                     "ticks": "",
                     "scaleanchor": "x",

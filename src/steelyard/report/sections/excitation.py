@@ -36,7 +36,7 @@ def show_excitation(report: Report) -> Section:
             ],
             {
                 "xaxis": {"title": {"text": "decided by the data (%)"}, "range": [0, 100]},
-                "yaxis": {"autorange": "reversed", "automargin": True, "dtick": 1},
+                "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
                 "margin": {"l": 60, "r": 24, "t": 12, "b": 56},
             },
             "How much the data, rather than the model file, decided each link's mass and centre of mass.",
@@ -76,7 +76,7 @@ def _conditions(conditions: dict[str, float]) -> Figure:
                 "type": "log",
                 "exponentformat": "power",
             },
-            "yaxis": {"autorange": "reversed", "automargin": True, "dtick": 1},
+            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
             "margin": {"l": 60, "r": 24, "t": 12, "b": 56},
         },
         "Condition number of each link's ten columns of the regressor.",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steelyard.validation import Validation
     from steelyard.validation.fit import Candidates
 
-_WORDS = {"real": "better", "worse": "worse", "undecided": "chance could explain it"}
+_WORDS = {"real": "better", "worse": "worse", "undecided": "no clear difference"}
 
 
 def show_validation(report: Report) -> Section:

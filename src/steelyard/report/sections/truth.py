@@ -32,7 +32,8 @@ def show_truth(report: Report) -> Section | None:
     for role, called in (("reference", "model file"), ("estimate", "identified")):
         parameters = candidates[role]
         masses = parameters[:, 0] - truth[:, 0]
-        coms = parameters[:, 1:4] / parameters[:, :1] - truth[:, 1:4] / truth[:, :1]
+        there = (parameters[:, 0] > 0.0) & (truth[:, 0] > 0.0)
+        coms = parameters[there, 1:4] / parameters[there, :1] - truth[there, 1:4] / truth[there, :1]
         rows.append(
             {
                 "called": called,
@@ -58,7 +59,7 @@ def show_truth(report: Report) -> Section | None:
     ]
     layout = {
         "xaxis": {"title": {"text": "mass minus true mass (g)"}, "zeroline": True},
-        "yaxis": {"autorange": "reversed", "automargin": True, "dtick": 1},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
         "margin": {"l": 60, "r": 12, "t": 36, "b": 44},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     }

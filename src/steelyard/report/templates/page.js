@@ -146,8 +146,8 @@
 
   function hover(link) {
     const change = link.change === null ? "" : ` (${signed(link.change, 1)} %)`;
-    return `<b>${escaped(link.name)}</b><br>${link.mass[0].toFixed(3)} → ${link.mass[1].toFixed(3)} kg${change}` +
-      `<br>± ${link.interval.toFixed(3)} kg (95 %)<br>data: ${link.determined.toFixed(0)} %<extra></extra>`;
+    return `<b>${escaped(link.name).replaceAll("%", "&#37;")}</b><br>${link.mass[0].toFixed(3)} → ${link.mass[1].toFixed(3)} kg${change}` +
+      (link.interval === null ? "" : `<br>± ${link.interval.toFixed(3)} kg (95 %)`) + `<br>data: ${link.determined.toFixed(0)} %<extra></extra>`;
   }
 
   function ball(rings = 8, spokes = 14) {
@@ -252,18 +252,32 @@
   const cameraAt = (eye) => ({ eye: { x: eye[0], y: eye[1], z: eye[2] }, up: { x: 0, y: 0, z: 1 }, center: { x: 0, y: 0, z: 0 } });
 
   function sceneLayout() {
-    const axis = { visible: false, showspikes: false };
-    const spans = [0, 1, 2].map((place) => {
-      const all = scene.links.flatMap((link) => [...Array.from(link.vertices, (each) => each[place]), ...link.com.map((each) => each[place])]).filter(Number.isFinite);
-      return all.reduce((most, each) => Math.max(most, each), -Infinity) - all.reduce((least, each) => Math.min(least, each), Infinity);
+    // The same box whatever is shown, so that a ball stays a ball.
+    const unit = ball().points;
+    const boxes = [0, 1, 2].map((place) => {
+      let least = Infinity, most = -Infinity;
+      const see = (value) => { if (Number.isFinite(value)) { least = Math.min(least, value); most = Math.max(most, value); } };
+      for (const link of scene.links) {
+        for (const vertex of link.vertices) see(vertex[place]);
+        link.com.forEach((com, moment) => {
+          if (com[place] === null) return;
+          see(com[place]);
+          const axes = link.ellipsoid[moment];
+          if (axes[0][0] !== null) for (const point of unit) see(com[place] + axes[place][0] * point[0] + axes[place][1] * point[1] + axes[place][2] * point[2]);
+        });
+      }
+      for (const bone of numbers.scene.joints) { see(bone[place]); see(bone[3 + place]); }
+      return [least - 0.01, most + 0.01];
     });
-    const longest = Math.max(...spans, 1e-3);
+    const axis = (place) => ({ visible: false, showspikes: false, autorange: false, range: boxes[place] });
+    const spans = boxes.map(([least, most]) => most - least);
+    const longest = Math.max(...spans);
     // A sturdy robot fills more of the view than a slender one of the same height.
     scene.distance = 1.02 * Math.max(1, Math.hypot(...spans) / longest / 1.1);
     return {
       paper_bgcolor: "rgba(0,0,0,0)", margin: { l: 0, r: 0, t: 0, b: 0 }, autosize: true, uirevision: "robot",
       font: { color: colour("ink") }, hoverlabel: { align: "left" },
-      scene: { aspectmode: "manual", aspectratio: { x: spans[0] / longest, y: spans[1] / longest, z: spans[2] / longest }, xaxis: axis, yaxis: axis, zaxis: axis, camera: cameraAt(usualView("oblique")), dragmode: "orbit" },
+      scene: { aspectmode: "manual", aspectratio: { x: spans[0] / longest, y: spans[1] / longest, z: spans[2] / longest }, xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), camera: cameraAt(usualView("oblique")), dragmode: "orbit" },
     };
   }
 
@@ -274,7 +288,7 @@
     scene.links = numbers.scene.links;
     await Plotly.newPlot(div, sceneTraces(), sceneLayout(), { ...CONFIG, modeBarButtonsToRemove: ["toImage", "resetCameraLastSave3d", "tableRotation"], scrollZoom: false });
     showScale();
-    snapshot();
+    await takePicture();
   }
 
   // What is inside a link shows through it.
@@ -308,13 +322,15 @@
 
   // Paper shows no WebGL: a picture of the view is kept for it.
   let pending = 0;
+  async function takePicture() {
+    const image = document.getElementById("robot-print");
+    image.src = await Plotly.toImage(scene.div, { format: "png", width: 900, height: 700, scale: 1 });
+    image.dataset.ready = "true";
+  }
+
   function snapshot() {
     clearTimeout(pending);
-    pending = setTimeout(async () => {
-      const image = document.getElementById("robot-print");
-      image.src = await Plotly.toImage(scene.div, { format: "png", width: 900, height: 700, scale: 1 });
-      image.dataset.ready = "true";
-    }, 150);
+    pending = setTimeout(() => takePicture().catch(fail), 150);
   }
 
   function turn(view) {
@@ -398,16 +414,18 @@
     before = root.dataset.theme;
     printing.on = true;
     root.dataset.theme = "light";
-    document.querySelectorAll(".plot").forEach(draw);
-    for (const div of drawn) {
-      if (div.dataset.scene) continue;
+    for (const panel of document.querySelectorAll("[role=tabpanel][hidden]")) { panel.hidden = false; panel.dataset.unfolded = "true"; }
+    for (const div of document.querySelectorAll(".plot[data-figure]")) {
       const { data, layout } = styled(figureOf(div.dataset.figure));
-      Plotly.react(div, data, { ...layout, width: 680, autosize: false }, CONFIG);
+      drawn.add(div);
+      div.dataset.drawn = "true";
+      Plotly.react(div, data, { ...layout, width: 680, height: parseFloat(div.style.height), autosize: false }, CONFIG);
     }
   });
   window.addEventListener("afterprint", () => {
     if (before === null) return;
     printing.on = false;
+    for (const panel of document.querySelectorAll("[data-unfolded]")) { panel.hidden = true; delete panel.dataset.unfolded; }
     root.dataset.theme = before;
     before = null;
     redraw();
@@ -434,6 +452,8 @@
       for (const entry of entries) if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target).catch(fail); }
     }, { rootMargin: "600px" });
     document.querySelectorAll(".plot").forEach((div) => watcher.observe(div));
+    // The robot is drawn at once: paper needs its picture before anybody has scrolled there.
+    await draw(document.getElementById("robot-view"));
     root.dataset.ready = "true";
   }
   start().catch(fail);
