@@ -528,3 +528,18 @@ def test_help_has_an_example_and_names_every_method(run):
         assert method in printed
     (pattern,) = re.findall(r"'frozen=([^']+)'", " ".join(printed.replace("│", " ").split()))
     assert sy.model.names.match_pattern(pattern, robot("g1").links)
+
+
+def test_nothing_is_left_where_the_disk_fills_while_the_report_is_written(run, files, monkeypatch):
+    from steelyard.report import Report
+
+    def fill(self, path):
+        Path(path).write_text("<!doctype html>")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Report, "write", fill)
+    code, _, told = run("g1", files / "dance.npz", *ASKED, "-o", "out")
+    assert code == 1
+    assert "No space left on device" in told
+    assert len(told.strip().splitlines()) == 1
+    assert not Path("out").exists()

@@ -65,7 +65,7 @@ def test_it_is_one_small_file_that_asks_nobody(which):
         for name in ("src", "href", "srcset", "action", "data", "poster"):
             value = attributes.get(name) or ""
             assert not value or value.startswith("#"), (tag, name, value)
-    style = (page._FILES / "page.css").read_text() + (page._FILES / "page.js").read_text()
+    style = "".join((page._FILES / name).read_text() for name in ("page.css", "page.js", "robot.js"))
     assert "http" not in style
     assert "url(" not in style
     assert "@import" not in style

@@ -97,7 +97,7 @@ def render_report(report: Report) -> str:
         version=report.estimate.provenance["steelyard"],
         sections=rendered,
         style=_text("page.css"),
-        script=_text("page.js"),
+        script=_text("page.js").replace("  // robot.js\n", _text("robot.js")),
         library=_library(),
         numbers=compress_text(as_json({"figures": figures, "scene": drawn})),
     )
