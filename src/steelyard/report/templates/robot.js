@@ -155,7 +155,7 @@
     const spans = boxes.map(([least, most]) => most - least);
     const longest = Math.max(...spans);
     // A sturdy robot fills more of the view than a slender one of the same height.
-    scene.distance = 1.02 * Math.max(1, Math.hypot(...spans) / longest / 1.1);
+    scene.distance = 1.12 * Math.max(1, Math.hypot(...spans) / longest / 1.1);
     return {
       paper_bgcolor: "rgba(0,0,0,0)", margin: { l: 0, r: 0, t: 0, b: 0 }, autosize: true, uirevision: "robot",
       font: { color: colour("ink") }, hoverlabel: { align: "left" },
