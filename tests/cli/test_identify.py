@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_quiet_says_nothing_and_several_recordings_count_together(run, files, mo
         given.extend(evidence)
         return sy.identify(model, evidence, **arguments)
 
-    monkeypatch.setattr(sys.modules["steelyard.cli.identify"], "identify_parameters", listening)
+    monkeypatch.setattr(import_module("steelyard.cli.identify"), "identify_parameters", listening)
     code, *printed = run("g1", files / "dance.npz", files / "reach.npz", *ASKED, "-o", "out", "--quiet")
     assert (code, printed) == (0, ["", ""])
     estimate = sy.load_estimate("out/estimate.json")
@@ -471,7 +472,7 @@ def test_force_replaces_what_is_there(run, files):
 
 def test_a_folder_that_may_not_be_written_is_told_before_reading(run, files, monkeypatch):
     Path("locked").mkdir()
-    module = sys.modules["steelyard.cli.output_folder"]
+    module = import_module("steelyard.cli.output_folder")
     monkeypatch.setattr(module.os, "access", lambda path, _: Path(path).name != "locked")
     code, _, told = run("g1", files / "empty.npz", "-o", "locked/results")
     assert code == 1
@@ -513,7 +514,7 @@ def test_masses_that_no_file_holds_are_told_and_nothing_is_written(run, files):
 
 def test_a_failed_estimate_exits_with_one_and_its_remedy(run, files, monkeypatch):
     failed = replace(by_functions("dance"), status="failed", notes=("The constraints exclude each other; drop one.",))
-    monkeypatch.setattr(sys.modules["steelyard.cli.identify"], "identify_parameters", lambda *_, **__: failed)
+    monkeypatch.setattr(import_module("steelyard.cli.identify"), "identify_parameters", lambda *_, **__: failed)
     code, printed, told = run("g1", files / "dance.npz", "-o", "out", "--json")
     assert (code, printed) == (1, "")
     assert "failed and has no parameters: The constraints exclude each other; drop one." in told

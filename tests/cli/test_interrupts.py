@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -66,15 +67,15 @@ def tree(place: Path) -> dict[str, bytes | None]:
         ("identify", ["g1", "dance.npz"], sy.Estimate, "write_model", True),
         ("calibrate", ["g1", "limp.npz"], "steelyard.cli.reading", "read_recording", True),
         ("calibrate", ["g1", "limp.npz"], "steelyard.cli.calibrate", "draw_heights", True),
-        ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.validate", "write_json", False),
-        ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.validate", "write_json", True),
+        ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.output_folder", "write_json", False),
+        ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.output_folder", "write_json", True),
         ("inspect", ["g1", "dance.npz"], "steelyard.cli.inspect", "draw_png", True),
     ],
 )
 def test_while_reading_or_writing_it_leaves_everything_as_it_was(
     folder, tmp_path, monkeypatch, command, files, where, name, after
 ):
-    place = sys.modules[where] if isinstance(where, str) else where
+    place = import_module(where) if isinstance(where, str) else where
     monkeypatch.setattr(place, name, interrupting(getattr(place, name), after=after))
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "estimate.json").write_text("mine")
@@ -110,7 +111,7 @@ def test_while_files_are_put_in_place_it_leaves_everything_as_it_was(folder, tmp
 
 def test_after_all_is_written_it_says_so(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    module = sys.modules["steelyard.cli.validate"]
+    module = import_module("steelyard.cli.output_folder")
     monkeypatch.setattr(module, "write_files", interrupting(module.write_files, after=True))
     ran = run("validate", folder / "estimate.json", folder / "dance.npz", "-o", "v.json", "--quiet")
     assert (ran.code, ran.told) == (130, "interrupted; v.json had been written\n")

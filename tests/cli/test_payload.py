@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_options_arrive(folder, monkeypatch):
         found[:] = found or [sy.find_payload(*evidence, links=options["links"], most=1)]
         return found[0]
 
-    monkeypatch.setattr(sys.modules["steelyard.cli.payload"], "find_payload", listening)
+    monkeypatch.setattr(import_module("steelyard.cli.payload"), "find_payload", listening)
     options = ["--zeroed", "--removed", "--most", 1, "--least-mass", 0.1, "--spread", 0.1]
     plain = json.loads(run(*beside, *options, "--link", "torso*", "--link", "pelvis").printed)
     assert set(plain["limits"]) == {"torso_link", "pelvis"}

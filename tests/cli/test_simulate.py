@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_the_truth_is_written_beside_it(tmp_path):
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".h5", ".mcap", ".bag", ""])
 def test_every_format_can_be_written(tmp_path, monkeypatch, ending):
     played = short_trial("g1", "sway", noise="default")
-    monkeypatch.setattr(sys.modules["steelyard.cli.simulate"], "_play", lambda *_, **__: played)
+    monkeypatch.setattr(import_module("steelyard.cli.simulate"), "_play", lambda *_, **__: played)
     path = tmp_path / f"sway{ending}"
     ran = run("simulate", "g1", "sway", "--duration", "6", "-o", path, "--quiet")
     assert (ran.code, ran.printed, ran.told) == (0, "", "")

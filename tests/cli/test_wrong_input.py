@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -344,6 +345,6 @@ def test_quiet_is_no_reason_to_keep_an_error(here):
 
 
 def test_recordings_are_looked_at_before_anything_takes_time(here, monkeypatch):
-    monkeypatch.setattr(sys.modules["steelyard.cli.validate"], "Reader", None)
+    monkeypatch.setattr(import_module("steelyard.cli.validate"), "Reader", None)
     refused(here, ["validate", "estimate.json", "dance.npz", "gone.npz"], r"'gone\.npz'; check the path")
     assert isinstance(sy.load_estimate("estimate.json"), sy.Estimate)

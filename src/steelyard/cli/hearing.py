@@ -93,7 +93,7 @@ def hear_sensors(
         recording = reader.open(path)
         groups = tuple(nuisance) if nuisance is not None else _usual_nuisance(model, base, recording)
         with show_usual(progress, f"Hearing the sensors of {on_one_line(path.name)}", survey_seconds(recording)):
-            delays = _late(_delays(model, recording), words, clear=not all_delays)
+            delays = _late(_delays(model, recording, words), words, clear=not all_delays)
         weights: Mapping[str, Any] | str | None = {Noise.USUAL: "default", Noise.EQUAL: None}.get(noise)
         if noise is Noise.FOUND:
             timely = Reader(model, base, progress, offsets, delays)
@@ -106,19 +106,24 @@ def hear_sensors(
     return Heard(delays, weights, groups, tuple(words))
 
 
-def _delays(model: Model, recording: Recording) -> Delays | None:
+def _delays(model: Model, recording: Recording, words: list[str]) -> Delays | None:
+    """Gives the delays of sensors; where they cannot be told, that is, and nothing is taken out."""
     if not _has_wrenches(model, recording):
         return None
     try:
-        return estimate_delays(model, recording)
-    except MotionError:
-        # Too short, or without what the base equation needs: what is wrong with it is told by what reads it next.
+        found = estimate_delays(model, recording)
+    except MotionError as error:
+        words.append(f"delays of sensors were not looked for: {error}")
         return None
+    if not found.settled:
+        words.append("delays of sensors could not be told, and none is taken out; the motion may be too slow")
+        return None
+    return found
 
 
 def _late(delays: Delays | None, words: list[str], *, clear: bool) -> dict[str, float]:
     """Gives the sensors that are late or early, or only those that clearly are, and tells of the latter."""
-    if delays is None or not delays.settled:
+    if delays is None:
         return {}
     sure = [
         each for each in delays.by_sensor.values() if abs(each.value) > _LATE and (each.low > 0.0 or each.high < 0.0)

@@ -11,6 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import typer
+from rich.console import Console
+from rich.text import Text
+
 from steelyard.cli.interrupts import hold_interrupts, remember_written
 from steelyard.exceptions import SteelyardError
 from steelyard.model.names import in_words
@@ -213,3 +217,16 @@ def _about(stuck: Iterable[Path]) -> str:
 
 def _reason(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def deliver(console: Console, plain: dict[str, Any], output: Path | None, *, as_json: bool) -> None:
+    """Writes a finding as JSON where a file was named, and prints it where machines read.
+
+    Raises:
+        SteelyardError: The file cannot be written.
+    """
+    if output is not None:
+        write_files({output: lambda path: write_json(path, plain)})
+        console.print(Text(f"written: {output}", style="green"), soft_wrap=True)
+    if as_json:
+        typer.echo(json.dumps(plain))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from steelyard.cli.arguments import (
     complete_nuisances,
 )
 from steelyard.cli.hearing import hear_sensors
-from steelyard.cli.output_folder import check_file, write_files, write_json
+from steelyard.cli.output_folder import check_file, deliver
 from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.reading import Reader, gather_each, take_offsets
 from steelyard.cli.wording import print_wrapped
@@ -127,8 +126,4 @@ def payload(
         print_wrapped(console, f"  {words}", "yellow")
     console.print(Text(f"\n{finding.summary(min(console.width, 100))}\n"), soft_wrap=True)
     plain = {**finding.to_dict(), "delays": dict(heard.delays), "nuisance": list(heard.nuisance)}
-    if output is not None:
-        write_files({output: lambda path: write_json(path, plain)})
-        console.print(Text(f"written: {output}", style="green"), soft_wrap=True)
-    if as_json:
-        typer.echo(json.dumps(plain))
+    deliver(console, plain, output, as_json=as_json)

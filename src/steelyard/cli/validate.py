@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,7 @@ from steelyard.cli.arguments import (
     choose_nuisances,
     complete_nuisances,
 )
-from steelyard.cli.output_folder import check_file, write_files, write_json
+from steelyard.cli.output_folder import check_file, deliver
 from steelyard.cli.progress import show_progress
 from steelyard.cli.reading import Reader, take_offsets
 from steelyard.cli.wording import print_wrapped
@@ -96,8 +95,4 @@ def validate(
         print_wrapped(console, f"  what the estimate was made with is taken out: {late}", "dim")
     console.print(Text(f"\n{validation.summary()}\n"), soft_wrap=True)
     plain = validation.to_dict()
-    if output is not None:
-        write_files({output: lambda path: write_json(path, plain)})
-        console.print(Text(f"written: {output}", style="green"), soft_wrap=True)
-    if as_json:
-        typer.echo(json.dumps(plain))
+    deliver(console, plain, output, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.report.packing import pack_numbers
-from steelyard.report.sections.recordings import as_label
+from steelyard.report.sections.labels import as_label, panel_title
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:
@@ -52,20 +52,7 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
         # What falls leaves the picture, so that what stands is seen.
         "yaxis": {"range": [0.0, float(most[0])]},
         "yaxis2": {"range": [0.0, float(most[1])]},
-        "annotations": [
-            {
-                "text": words,
-                "xref": f"x{'' if place == 0 else 2} domain",
-                "yref": f"y{'' if place == 0 else 2} domain",
-                "x": 0.0,
-                "y": 1.0,
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "font": {"size": 12},
-            }
-            for place, words in enumerate(panels)
-        ],
+        "annotations": [panel_title(words, suffix) for words, suffix in zip(panels, ("", "2"), strict=True)],
     }
     alt = "How far centre of mass and zero-moment point were from where they should have been, for each model."
     return Section("balance", "Balance", "balance.html", {"rows": rows}, {"balance": Figure(data, layout, alt, 460)})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.report.packing import pack_numbers
+from steelyard.report.sections.labels import as_label, panel_title
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:
@@ -94,25 +95,9 @@ def _grid(trace: Trace, quantity: str, *, x_title: str, log: bool = False) -> tu
         if log:
             layout[f"yaxis{suffix}"] |= {"type": "log", "exponentformat": "power", "dtick": 1}
             layout[f"xaxis{suffix}"] |= {"type": "log", "dtick": "D2"}
-        layout["annotations"].append(
-            {
-                "text": f"{as_label(trace.rows[place])} ({quantity.format(unit=as_label(trace.units[place]))})",
-                "xref": f"x{suffix} domain",
-                "yref": f"y{suffix} domain",
-                "x": 0.0,
-                "y": 1.0,
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "font": {"size": 12},
-            }
-        )
+        words = f"{as_label(trace.rows[place])} ({quantity.format(unit=as_label(trace.units[place]))})"
+        layout["annotations"].append(panel_title(words, suffix))
     return layout, 80 + _ROW_HEIGHT * lines
-
-
-def as_label(name: str) -> str:
-    """Gives a name without what plotly would take for markup."""
-    return name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _line(trace: Trace, place: int, role: str, x: FloatArray, y: FloatArray) -> dict[str, Any]:
