@@ -42,9 +42,9 @@ NO_MESSAGES = (
     "feet (x, y, heading)",
     "the box for its centre of mass",  # names of constraints
     "drafted by `steelyard init`",  # what drafts say of themselves, and examples to fill in
-    "What is marked as found",
-    "# Without these the model",
-    "# Joints that follow",
+    "Entries marked found",
+    "# Locked so that every joint",
+    "# Joints that mimic",
     'frame = "the link',
     "other wrench sensors",
     "check the ",

@@ -43,12 +43,12 @@ def test_a_setup_appears_beside_and_loads(here) -> None:
 def test_the_table_tells_what_is_found_guessed_and_not_found(here) -> None:
     printed = " ".join(run("init", "robot.urdf", columns=160).printed.split())
     assert "sole left found 4 corners of the underside of left_foot" in printed
-    assert "wrench sensor left_foot guessed no sensor is seen in this leg: a force plate or an instrumented" in printed
-    assert "imu not found no sensor or frame of the file is called like one to do: if there is one, name its" in printed
+    assert "wrench sensor left_foot guessed no sensor was found in this leg; a force plate or an" in printed
+    assert "imu not found the file has no IMU tag and no frame named like one to do: if there is one, enter" in printed
     text = (here / "robot.toml").read_text()
     assert "# found: 4 corners of the underside of left_foot, from the collision shapes (1 box)\n[[sole]]" in text
-    assert "# guessed: it has 2 legs to stand on; check\nbase" in text
-    assert "# not found: no sensor or frame of the file is called like one\n# [[imu]]" in text
+    assert "# guessed: the model has 2 legs; check\nbase" in text
+    assert "# not found: the file has no IMU tag and no frame named like one\n# [[imu]]" in text
 
 
 def test_lines_fit_eighty_columns(here) -> None:
@@ -123,8 +123,8 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "macro.urdf.xacro": ("<robot/>", "is a xacro file; expand it first"),
     "broken.xml": ("<mujoco><worldbody><body/></worldbody></mujoco>", "nothing in the model moves"),
-    "table.csv": ("time,q\n0,1\n", "a model file ends in .urdf, .xml or .mjcf; name one"),
-    "setup.toml": ("[model]\n", "this is a setup already; name a URDF or MJCF to draft one from"),
+    "table.csv": ("time,q\n0,1\n", "a model file must end in .urdf, .xml or .mjcf"),
+    "setup.toml": ("[model]\n", "this is already a setup; give a URDF or MJCF"),
 }
 
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_no_model_is_said_in_one_line(here, name: str) -> None:
     ("arguments", "code", "words"),
     [
         (["gone.urdf"], 1, "error: gone.urdf: there is no such file; check the path"),
-        (["g1"], 1, "error: 'g1' is a ready setup, to be used as it is; name a URDF or MJCF to draft one from"),
+        (["g1"], 1, "error: 'g1' is a ready setup: use it directly, or give a URDF or MJCF"),
         (["models"], 1, "error: models: a folder, not a file; name the file in it"),
         (["package://nowhere/robot.urdf"], 1, "no package 'nowhere' with this file is found"),
         (["robot.urdf", "-o", "folder.toml"], 1, "error: folder.toml is a folder; give the name of a file"),

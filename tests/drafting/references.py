@@ -1,4 +1,4 @@
-"""Setups made by hand, and how near to them a drafted one is."""
+"""Hand-made setups, and the distance of a drafted setup from them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.spatial import ConvexHull
 
 from steelyard.drafting import draft_setup
 from steelyard.model import find_pairs, load_model
-from steelyard.model.packages import find_file
+from steelyard.model.files.packages import find_file
 from tests.humanoids import FILES, ROBOTS, path_of
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.drafting import SetupDraft
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Sole
 
 ALEXANDER = "alexander_description/urdf/alexander_v1.lowerBodyOnly.urdf"
@@ -40,22 +40,22 @@ def paired_links(model: Model) -> set[frozenset[str]]:
     return {frozenset((model.links[pair.left], model.links[pair.right])) for pair in find_pairs(model)}
 
 
-def part_place(model: Model, frame: str) -> tuple[str, FloatArray]:
-    """The part at the joint that carries a frame, and the frame's placement there as a 4 × 4 matrix."""
+def part_placement(model: Model, frame: str) -> tuple[str, FloatArray]:
+    """Return the part at the joint that carries a frame, and the frame's placement there as a 4 × 4 matrix."""
     found = model.frame(frame)
     return model.bodies[found.body].name, np.asarray(found.placement.homogeneous)
 
 
 def corners(model: Model, sole: Sole) -> FloatArray:
-    """The corners of a sole in the joint frame of the link that carries it."""
+    """Return the corners of a sole in the joint frame of the link that carries it."""
     frame = model.frame(sole.frame)
     return np.asarray(sole.vertices @ frame.placement.rotation.T + frame.placement.translation)
 
 
 def sole_distances(one: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """Hausdorff distance of two flat convex polygons within the plane of the second, and the greatest height between.
+    """Return the Hausdorff distance of two flat convex polygons in the plane of the second, and their height difference.
 
-    A distance to a convex set is greatest over a polygon at one of its corners, so corners are enough.
+    Over a polygon, the distance to a convex set is largest at a corner, so corners suffice.
     """
     middle = other.mean(axis=0)
     axes = np.linalg.svd(other - middle)[2]

@@ -1,4 +1,4 @@
-"""Small models, written as text, to be looked at."""
+"""Small models, written as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOOT_BOX = '<collision><origin xyz="0.03 0 -0.04"/><geometry><box size="0.2 0.1 
 
 
 def draft_of(folder: Path, text: str, name: str = "robot.urdf") -> SetupDraft:
-    """The draft of a model that is given as text, read back from a file beside it."""
+    """Return the draft of a model given as text, read back from a file beside it."""
     (folder / name).write_text(text, encoding="utf-8")
     draft = draft_setup(folder / name)
     again = load_model(draft.write(folder / "setup.toml", force=True))
@@ -38,7 +38,7 @@ def link(name: str, inside: str = "", *, mass: bool = True) -> str:
 def joint(
     name: str, parent: str, child: str, xyz: str, axis: str | None = "0 1 0", inside: str = "", rpy: str = "0 0 0"
 ) -> str:
-    """A joint; fixed where it has no axis."""
+    """Return a joint; fixed where it has no axis."""
     kind = "fixed" if axis is None else "revolute"
     moves = "" if axis is None else f'<axis xyz="{axis}"/><limit lower="-2" upper="2" effort="50" velocity="9"/>'
     return (
@@ -53,7 +53,7 @@ def urdf(*elements: str, name: str = "small") -> str:
 
 
 def biped(left: str = "left_", right: str = "right_", *, foot: str = FOOT_BOX, more: str = "") -> str:
-    """A pelvis on two legs of three joints; the names of the sides come before those of the parts."""
+    """Return a pelvis on two legs of three joints, with the names of the sides as prefixes."""
     elements = [link("pelvis")]
     for side, y in ((left, 0.1), (right, -0.1)):
         elements += [link(f"{side}thigh"), link(f"{side}shank"), link(f"{side}foot", foot)]
@@ -134,4 +134,4 @@ MJCF = """
   </sensor>
 </mujoco>
 """
-"""A walker in the manner of MuJoCo's collections: classes, contact spheres, drawn boxes, sites and sensors."""
+"""Walker in the style of MuJoCo's collections: classes, contact spheres, visual boxes, sites and sensors."""

@@ -1,4 +1,4 @@
-"""Drafts as files that load, of whatever model: locks, names, places to write to, odd robots."""
+"""Drafts as files that load: locks, names, target paths, unusual robots."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_packages_are_found_and_stay_packages(tmp_path) -> None:
 def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path) -> None:
     draft = draft_of(tmp_path, biped())
     (tmp_path / "mine.toml").write_text("# precious")
-    with pytest.raises(ModelError, match="there already"):
+    with pytest.raises(ModelError, match="already exists"):
         draft.write(tmp_path / "mine.toml")
     assert (tmp_path / "mine.toml").read_text() == "# precious"
     draft.write(tmp_path / "mine.toml", force=True)
@@ -99,7 +99,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path, place: str) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_humanoid_in_the_manner_of_mujocos_own(tmp_path) -> None:
+def test_a_humanoid_in_the_style_of_mujocos_own(tmp_path) -> None:
     """Several joints on one body, sides at the end of names, feet of two capsules, knees that cannot be straight."""
     leg = """
       <body name="thigh_{side}" pos="0 {y} -0.1">
@@ -149,7 +149,7 @@ NAMES = ("link_{}", "left_leg_{}", "{}_foot_l", "R{}", "imu_{}", "ft_{}", "sole_
 @settings(max_examples=25)
 @given(trees(URDF_KINDS), st.sampled_from(NAMES), st.sampled_from(NAMES))
 def test_any_urdf_tree_gets_a_draft_that_loads(tree, even: str, odd: str) -> None:
-    """Whatever the names promise: legs, sensors and soles that are none must not keep a draft from loading."""
+    """Misleading names of legs, sensors and soles must not keep a draft from loading."""
     text = re.sub(r"link_(\d+)", lambda match: (odd if int(match[1]) % 2 else even).format(match[1]), urdf_text(tree))
     with tempfile.TemporaryDirectory() as folder:
         draft_of(Path(folder), text)
@@ -176,4 +176,4 @@ def test_a_model_with_y_up_has_soles_too() -> None:
 def test_a_drone_of_one_body_floats(tmp_path) -> None:
     draft = draft_of(tmp_path, urdf(link("body")))
     assert draft.model.base == "floating"
-    assert finding(draft, "soles") == ("missing", "no legs are seen")
+    assert finding(draft, "soles") == ("missing", "no legs were found")

@@ -1,4 +1,4 @@
-"""Drafts of seven robots against setups that were made by hand."""
+"""Drafts of seven robots compared with hand-made setups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.drafting.references import (
     drafted,
     made_by_hand,
     paired_links,
-    part_place,
+    part_placement,
     sole_distances,
 )
 
@@ -24,7 +24,7 @@ SQUARE = np.array([[0.1, 0.05, 0.0], [-0.1, 0.05, 0.0], [-0.1, -0.05, 0.0], [0.1
 
 
 def test_the_distance_of_soles_is_sharp() -> None:
-    """A polygon moved by 7 mm is 7 mm away, one raised by 3 mm is 3 mm away, and a corner cut off counts in full."""
+    """A polygon moved by 7 mm is 7 mm away, one raised by 3 mm is 3 mm away, and a missing corner counts in full."""
     assert sole_distances(SQUARE + np.array([0.007, 0.0, 0.0]), SQUARE) == pytest.approx((0.007, 0.0), abs=1e-12)
     assert sole_distances(SQUARE + np.array([0.0, 0.0, 0.003]), SQUARE) == pytest.approx((0.0, 0.003), abs=1e-12)
     triangle = SQUARE[:3]
@@ -36,9 +36,9 @@ def test_the_distance_of_soles_is_sharp() -> None:
 @pytest.mark.parametrize("name", REFERENCES)
 def test_soles_are_within_a_centimetre(name: str) -> None:
     hand, draft = made_by_hand(name), drafted(name).model
-    known = {part_place(hand, sole.frame)[0]: sole for sole in hand.setup.soles}
-    found = {part_place(draft, sole.frame)[0]: sole for sole in draft.setup.soles}
-    # Alex has no legs, and the feet of simple_humanoid no shapes: there is nothing to hold against each other.
+    known = {part_placement(hand, sole.frame)[0]: sole for sole in hand.setup.soles}
+    found = {part_placement(draft, sole.frame)[0]: sole for sole in draft.setup.soles}
+    # Alex has no legs, and the feet of simple_humanoid no shapes: there is nothing to compare.
     assert bool(known) == (name not in ("alex", "simple_humanoid"))
     # A wrench sensor inside the foot cuts it in two: then the part that carries the sole has another name.
     assert len(found) == len(known)
@@ -64,7 +64,9 @@ def test_mirror_pairs_are_complete(name: str) -> None:
 def test_inertial_sensors_are_where_the_file_has_them(name: str) -> None:
     hand, draft = made_by_hand(name), drafted(name).model
     places = [
-        sorted((part_place(model, imu.frame) for imu in model.setup.imus), key=lambda place: (place[0], *place[1].flat))
+        sorted(
+            (part_placement(model, imu.frame) for imu in model.setup.imus), key=lambda place: (place[0], *place[1].flat)
+        )
         for model in (hand, draft)
     ]
     assert [part for part, _ in places[0]] == [part for part, _ in places[1]]
@@ -94,19 +96,19 @@ def test_sensors_behind_a_hash_work_when_it_is_taken_away(name: str, more: int, 
 def test_wrench_sensors_are_as_by_hand(name: str) -> None:
     hand, draft = made_by_hand(name), drafted(name).model
     assert len(draft.setup.wrench_sensors) == len(hand.setup.wrench_sensors)
-    known = {part_place(hand, sensor.frame)[0]: sensor for sensor in hand.setup.wrench_sensors}
+    known = {part_placement(hand, sensor.frame)[0]: sensor for sensor in hand.setup.wrench_sensors}
     for sensor in draft.setup.wrench_sensors:
-        part, place = part_place(draft, sensor.frame)
+        part, place = part_placement(draft, sensor.frame)
         assert (sensor.at, sensor.sign, sensor.axes) == (known[part].at, known[part].sign, known[part].axes)
         if sensor.at == "joint":
-            np.testing.assert_allclose(place, part_place(hand, known[part].frame)[1], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(place, part_placement(hand, known[part].frame)[1], rtol=0, atol=1e-9)
     felt = {sole.wrench for sole in draft.setup.soles}
     assert not draft.setup.soles or felt == {sensor.name for sensor in draft.setup.wrench_sensors}
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_the_model_is_held_and_cut_as_by_hand(name: str) -> None:
-    """Both setups make the same tree of links, so that all that is computed from it is the same."""
+def test_base_and_links_are_as_by_hand(name: str) -> None:
+    """Both setups give the same tree of links, so everything computed from it agrees."""
     assert drafted(name).model.base == made_by_hand(name).base
     assert drafted(name).model.links == made_by_hand(name).links
     assert drafted(name).model.tree.sha256 == made_by_hand(name).tree.sha256
@@ -131,13 +133,13 @@ def test_what_was_guessed_is_marked() -> None:
 
 @pytest.mark.parametrize("name", [name for name in REFERENCES if name not in ("alex", "simple_humanoid")])
 def test_a_drafted_robot_stands(name: str) -> None:
-    """The stance room, which did not draft the soles, plants their feet flat."""
+    """The stance room, which did not draft the soles, places the feet flat."""
     footing = plant_feet(drafted(name).model)
     assert len(footing.feet) == 2
 
 
-def test_a_robot_that_nobody_set_up_goes_the_whole_way() -> None:
-    """Alexander, by its draft alone, stands and sways in the laboratory, and its weight is found on its feet."""
+def test_a_drafted_robot_goes_through_the_whole_pipeline() -> None:
+    """Alexander stands and sways in the laboratory with its draft alone, and its feet carry its weight."""
     model = drafted("alexander").model
     trial = sy.simulate(model, "sway", seed=0, duration=5.0, noise=None)
     assert not trial.events

@@ -1,4 +1,4 @@
-"""Left and right: by names, by places, and in which posture."""
+"""Left and right: by name, by position, and in which posture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.drafting import draft_setup
 from steelyard.model import find_pairs
-from steelyard.model.packages import find_file
+from steelyard.model.files.packages import find_file
 from tests.drafting.small_models import biped, draft_of, finding, joint, link
 from tests.humanoids import ROBOTS
 
@@ -30,7 +30,7 @@ def test_pairs_by_names(tmp_path, left: str, right: str, patterns) -> None:
     assert [sole.frame for sole in draft.setup.soles] == [f"{left}foot", f"{right}foot"]
 
 
-def test_suffixes_tell_sides_too(tmp_path) -> None:
+def test_suffixes_mark_sides_too(tmp_path) -> None:
     text = biped("A", "B")
     for part in ("thigh", "shank", "foot", "hip", "knee", "ankle"):
         text = text.replace(f"A{part}", f"{part}_l").replace(f"B{part}", f"{part}_r")
@@ -39,7 +39,7 @@ def test_suffixes_tell_sides_too(tmp_path) -> None:
     assert draft.setup.mirror.pairs == (("*_l", "*_r"),)
 
 
-def test_pairs_by_places_where_names_say_nothing(tmp_path) -> None:
+def test_pairs_by_position_where_names_have_no_side(tmp_path) -> None:
     draft = draft_of(tmp_path, biped("one_", "two_"))
     assert draft.setup.mirror is not None
     assert draft.setup.mirror.pairs == (
@@ -50,8 +50,8 @@ def test_pairs_by_places_where_names_say_nothing(tmp_path) -> None:
     assert finding(draft, "mirror")[0] == "guessed"
 
 
-def test_a_name_that_lies_is_not_believed(tmp_path) -> None:
-    """An antenna called left beside one called right that is not its image: places decide."""
+def test_a_misleading_name_is_not_believed(tmp_path) -> None:
+    """Antennas named left and right that are not mirror images are not paired: positions decide."""
     more = [link("left_antenna"), joint("la", "pelvis", "left_antenna", "0.1 0.2 0.3")]
     more += [link("right_antenna"), joint("ra", "pelvis", "right_antenna", "0.1 0.4 0.9")]
     draft = draft_of(tmp_path, biped(more="".join(more)))
@@ -62,7 +62,7 @@ def test_a_name_that_lies_is_not_believed(tmp_path) -> None:
 
 
 def test_a_posture_is_found_in_which_the_robot_is_symmetric(tmp_path) -> None:
-    """The right hip's zero is 0.4 rad away from the left one's; the left one's signs stay as they are."""
+    """The right hip's zero differs by 0.4 rad from the left one's; the signs agree."""
     turned = joint("right_hip", "pelvis", "right_thigh", "0 -0.1 -0.1", rpy="0 0.4 0")
     text = biped().replace(joint("right_hip", "pelvis", "right_thigh", "0 -0.1 -0.1"), turned)
     assert turned in text
@@ -73,8 +73,8 @@ def test_a_posture_is_found_in_which_the_robot_is_symmetric(tmp_path) -> None:
     assert finding(draft, "mirror")[0] == "guessed"
 
 
-def test_where_on_its_axis_a_joint_is_drawn_does_not_count(tmp_path) -> None:
-    """The right knee's origin is moved by 8 cm along its axis, and the foot back: the same robot, drawn otherwise."""
+def test_the_position_of_an_origin_along_its_axis_does_not_count(tmp_path) -> None:
+    """The right knee's origin is moved by 8 cm along its axis, and the foot back: the same robot in other frames."""
     text = biped()
     for old, new in (
         ("right_thigh right_shank 0 0 -0.4", "0 0.08 -0.4"),
@@ -90,8 +90,8 @@ def test_where_on_its_axis_a_joint_is_drawn_does_not_count(tmp_path) -> None:
     assert len(find_pairs(draft.model)) == 3
 
 
-def test_two_like_arms_that_are_drawn_so_are_mirror_images_at_zero() -> None:
-    """TIAGo Pro's joints 2, 4 and 6 have their origins on other sides of the arms; all axes mirror at zero."""
+def test_arms_with_shifted_origins_are_mirror_images_at_zero() -> None:
+    """TIAGo Pro's joints 2, 4 and 6 have their origins on different sides of the arms; all axes mirror at zero."""
     draft = draft_setup(find_file(f"{ROBOTS}tiago_pro_description/robots/tiago_pro.urdf"))
     assert draft.setup.mirror is not None
     assert not draft.setup.mirror.posture

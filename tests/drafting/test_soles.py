@@ -1,4 +1,4 @@
-"""Soles of small models, each of which has one thing to be seen; and robots without any."""
+"""Soles of small models, one feature each; and robots without soles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.drafting import draft_setup
 from steelyard.model import find_pairs
-from steelyard.model.packages import find_file
+from steelyard.model.files.packages import find_file
 from steelyard.stance.footing import plant_feet
 from tests.drafting.references import sole_distances
 from tests.drafting.small_models import FOOT_BOX, biped, draft_of, finding, joint, link
@@ -37,7 +37,7 @@ def test_a_sole_frame_is_used_where_there_is_one(tmp_path) -> None:
 
 @pytest.mark.parametrize("angle", [0.02, 0.05, 0.3, -0.6])
 def test_a_sole_that_is_tilted_at_rest_is_found_by_its_face(tmp_path, angle: float) -> None:
-    """A box that is turned about its side touches the ground with an edge; its own whole underside is the sole."""
+    """A box rotated about its side touches the ground with an edge; its whole underside is the sole."""
     tilted = FOOT_BOX.replace('xyz="0.03 0 -0.04"', f'xyz="0.03 0 -0.04" rpy="0 {angle} 0"')
     draft = draft_of(tmp_path, biped(foot=tilted))
     cosine, sine = np.cos(angle), np.sin(angle)
@@ -72,7 +72,7 @@ def test_capsules_that_lie_give_their_lowest_lines(tmp_path) -> None:
     assert sole_distances(left.vertices, expected) == pytest.approx((0.0, 0.0), abs=1e-9)
 
 
-def test_what_collides_counts_more_than_what_is_drawn(tmp_path) -> None:
+def test_collision_shapes_take_precedence_over_visual_shapes(tmp_path) -> None:
     drawn = FOOT_BOX.replace("collision", "visual").replace("0.2 0.1 0.02", "0.4 0.3 0.04")
     (left, _) = draft_of(tmp_path, biped(foot=FOOT_BOX + drawn)).setup.soles
     assert sole_distances(left.vertices, BOX_SOLE) == pytest.approx((0.0, 0.0), abs=1e-9)
@@ -83,18 +83,18 @@ def test_a_robot_without_shapes_has_feet_but_no_soles(tmp_path) -> None:
     assert draft.model.base == "floating"
     assert not draft.setup.soles
     assert [sensor.frame for sensor in draft.setup.wrench_sensors] == ["left_foot", "right_foot"]
-    assert finding(draft, "sole left") == ("missing", "left_foot has no shapes, or none to stand flat on")
+    assert finding(draft, "sole left") == ("missing", "left_foot has no shapes, or none with a flat underside")
     assert "# [[sole]]" in draft.text
 
 
-def test_lost_meshes_are_said(tmp_path) -> None:
+def test_lost_meshes_are_reported(tmp_path) -> None:
     mesh = '<visual><geometry><mesh filename="package://nowhere/foot.stl"/></geometry></visual>'
     draft = draft_of(tmp_path, biped(foot=mesh))
     assert finding(draft, "sole left") == ("missing", "the shapes of left_foot cannot be read")
     assert "package://nowhere/foot.stl is not found" in " ".join(draft.text.replace("#", "").split())
 
 
-def test_toes_are_told_and_the_larger_part_of_the_foot_is_the_sole(tmp_path) -> None:
+def test_toes_are_reported_and_the_larger_part_of_the_foot_is_the_sole(tmp_path) -> None:
     toe = FOOT_BOX.replace("0.2 0.1", "0.05 0.1").replace("0.03 0 -0.04", "0.02 0 -0.04")
     toes = [
         link(f"{side}_toe", toe) + joint(f"{side}_toe_pitch", f"{side}_foot", f"{side}_toe", "0.14 0 0")
@@ -104,7 +104,7 @@ def test_toes_are_told_and_the_larger_part_of_the_foot_is_the_sole(tmp_path) -> 
     assert [sole.frame for sole in draft.setup.soles] == ["left_foot", "right_foot"]
     kind, source = finding(draft, "sole left")
     assert kind == "guessed"
-    assert "left_toe touches the ground too" in source
+    assert "left_toe also touches the ground" in source
 
 
 def test_a_quadruped_has_four_soles() -> None:
@@ -118,8 +118,8 @@ def test_a_quadruped_has_four_soles() -> None:
 @pytest.mark.parametrize(
     ("file", "kind", "why"),
     [
-        ("ur_description/urdf/ur5_robot.urdf", "found", "fixed: its root is called world"),
-        ("panda_description/urdf/panda.urdf", "guessed", "fixed: no legs are seen, so it is held by its root; write"),
+        ("ur_description/urdf/ur5_robot.urdf", "found", "fixed: the root link is named world"),
+        ("panda_description/urdf/panda.urdf", "guessed", "fixed: no legs were found, so the root is held; write"),
     ],
 )
 def test_an_arm_is_fixed_and_has_no_soles(file: str, kind: str, why: str) -> None:
@@ -128,5 +128,5 @@ def test_an_arm_is_fixed_and_has_no_soles(file: str, kind: str, why: str) -> Non
     assert not draft.setup.soles
     assert finding(draft, "base")[0] == kind
     assert finding(draft, "base")[1].startswith(why)
-    assert finding(draft, "soles") == ("missing", "the base is fixed: nothing of it stands")
+    assert finding(draft, "soles") == ("missing", "the base is fixed: no feet are expected")
     assert finding(draft, "wrench sensors")[0] == "missing"

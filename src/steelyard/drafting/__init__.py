@@ -1,6 +1,6 @@
-"""Setup files drafted by looking at a model: its feet, its sensors, its left and right."""
+"""Drafting of setup files from a model file: feet, sensors, mirror pairs."""
 
 from steelyard.drafting.draft import SetupDraft, draft_setup
-from steelyard.drafting.findings import DraftFinding
+from steelyard.drafting.draft_findings import DraftFinding
 
 __all__ = ["DraftFinding", "SetupDraft", "draft_setup"]

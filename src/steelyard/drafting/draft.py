@@ -1,4 +1,4 @@
-"""A setup drafted by looking at a model file."""
+"""Setup drafted from a model file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from steelyard.drafting.findings import DraftFinding
+from steelyard.drafting.body_placements import upward
+from steelyard.drafting.draft_findings import DraftFinding
 from steelyard.drafting.legs import Leg, find_legs, find_up
 from steelyard.drafting.locks import propose_locks
 from steelyard.drafting.pair_patterns import cover_pairs
-from steelyard.drafting.places import upward
 from steelyard.drafting.sections import (
     DraftedSole,
-    Section,
+    SetupSection,
     base_lines,
     imu_section,
     lock_section,
@@ -26,44 +26,45 @@ from steelyard.drafting.sections import (
     wrench_section,
 )
 from steelyard.drafting.sensor_clues import find_clues, known_frames
-from steelyard.drafting.sensors import choose_imus, choose_wrenches
+from steelyard.drafting.sensor_search import choose_imus, choose_wrenches
 from steelyard.drafting.symmetry import find_symmetry
 from steelyard.drafting.toml_text import comment, plain, quoted
 from steelyard.drafting.undersides import LostMeshes, Underside
 from steelyard.drafting.words import words_of
 from steelyard.exceptions import ModelError
+from steelyard.model.files.packages import as_path, find_file, is_folder
 from steelyard.model.loading import build_model, describe, load_model
 from steelyard.model.lumping import lock_followers, resolve_locks
-from steelyard.model.names import in_words
-from steelyard.model.packages import as_path, find_file, is_folder
 from steelyard.model.setup import BaseKind, Setup, WrenchSensor, parse_setup, ready_setups
-from steelyard.model.whole_file import draft_of
+from steelyard.whole_file import draft_of
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.drafting.sensors import DraftedWrench
+    from steelyard.arrays import FloatArray
+    from steelyard.drafting.sensor_search import DraftedWrench
     from steelyard.model import Model
     from steelyard.model.description import Description
-    from steelyard.model.parameters import FloatArray
 
 _SUFFIXES = (".urdf", ".xml", ".mjcf")
 _SCHEMES = ("file", "package", "model")
 _NEAR_PLANE = 0.01
-"""How far (m) from the plane of a sole the origin of a frame that is called so may be."""
+"""Largest distance (m) from the plane of a sole to the origin of a frame named sole. Set by judgement: the sole frames
+of TALOS, iCub and Romeo lie within 2 mm of the plane, ankle frames centimetres above it."""
 
 
 @dataclass(frozen=True, eq=False)
 class SetupDraft:
-    """A setup that was made by looking at a model file.
+    """Setup drafted from a model file.
 
     Attributes:
-        setup: What it says.
-        model: The model, read with it.
-        findings: What was found, what was guessed, and what was not found.
-        source: The model file as it was named: a path, or ``package://…``.
-        packages: Folders that hold ROS packages, given when it was drafted.
-        halves: Its text before and after the line that names the model file.
+        setup: Parsed setup.
+        model: Model loaded with it.
+        findings: Entries that were found, guessed, or not found.
+        source: Model file as given: a path, or ``package://…``.
+        packages: Folders with ROS packages, as given.
+        halves: TOML text before and after the line with the model file.
     """
 
     setup: Setup
@@ -75,36 +76,36 @@ class SetupDraft:
 
     @property
     def text(self) -> str:
-        """The TOML as it is beside the model file; `write` names the file from where the setup goes."""
+        """TOML text for a setup beside the model file; `write` refers to the model from the setup's own folder."""
         return self._text(self.model.description.file.path.name)
 
     def write(self, path: str | Path, *, force: bool = False) -> Path:
-        """Writes the setup file, complete or not at all, after it was read back as the same model.
+        """Write the setup file atomically, after checking that it loads as the same model.
 
-        The model is named from the setup's own folder, so that both can move together; ``package://…`` stays as it is.
+        The model's path is relative to the setup's folder, so that both can move together; ``package://…`` is kept.
 
         Args:
-            path: Where to write; the name ends in .toml.
-            force: Whether a file that is there already may be replaced.
+            path: File to write; ends in .toml.
+            force: Whether an existing file may be replaced.
 
         Raises:
-            ModelError: The file is there already, or cannot be written.
+            ModelError: The file exists, or cannot be written.
         """
         target = as_path(path)
         if target.suffix.lower() != ".toml":
-            raise ModelError("a setup file ends in .toml; name it so", path=target)
+            raise ModelError("a setup file must end in .toml; rename it", path=target)
         if is_folder(target):
-            raise ModelError("this is a folder; name a file in it", path=target)
+            raise ModelError("this is a folder; give the name of a file in it", path=target)
         try:
             if not force and (target.exists() or target.is_symlink()):
-                raise ModelError("this file is there already; name another, or replace it with force", path=target)
+                raise ModelError("this file already exists; choose another name, or replace it with force", path=target)
             with draft_of(target) as draft:
                 draft.write_text(self._text(self._reference(target)), encoding="utf-8")
                 self._read_back(draft, target)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ModelError(
-                f"the setup cannot be written ({reason}); name another place, or mend that one", path=target
+                f"the setup cannot be written ({reason}); choose another path, or fix this one", path=target
             ) from error
         return target
 
@@ -112,42 +113,40 @@ class SetupDraft:
         return f"{self.halves[0]}file = {quoted(reference)}\n{self.halves[1]}"
 
     def _reference(self, target: Path) -> str:
-        """Gives how a setup at `target` names the model file."""
+        """Return the reference to the model file from a setup at `target`."""
         if urlsplit(self.source).scheme in _SCHEMES:
             return self.source
         file = self.model.description.file.path
-        place = Path(os.path.realpath(file.parent)) / file.name
+        location = Path(os.path.realpath(file.parent)) / file.name
         folder = Path(os.path.realpath(target)).parent
         try:
-            shared = Path(os.path.commonpath([place, folder]))
+            shared = Path(os.path.commonpath([location, folder]))
         except ValueError:  # on different drives
-            return place.as_posix()
+            return location.as_posix()
         if shared == Path(shared.anchor):
-            return place.as_posix()
-        reference = Path(os.path.relpath(place, folder)).as_posix()
+            return location.as_posix()
+        reference = Path(os.path.relpath(location, folder)).as_posix()
         special = reference.startswith("~") or urlsplit(reference).scheme in _SCHEMES
         return f"./{reference}" if special else reference
 
     def _read_back(self, draft: Path, target: Path) -> None:
-        """Refuses a text that does not read as the drafted model."""
+        """Raise if the text does not load as the drafted model."""
         setup = parse_setup(tomllib.loads(draft.read_text(encoding="utf-8")), target)
         file = find_file(str(setup.model_file), beside=target, packages=self.packages)
         again = load_model(file, setup=setup, packages=self.packages)
         if again.links != self.model.links or again.tree.sha256 != self.model.tree.sha256:
-            raise ModelError(
-                "the setup does not read back as the model that was drafted; it was not written", path=target
-            )
+            raise ModelError("the setup does not load as the drafted model, so it was not written", path=target)
 
 
 def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> SetupDraft:
-    """Drafts the setup of a URDF or MJCF by looking: base, sensors, soles, mirror pairs, and joints to lock.
+    """Draft the setup of a URDF or MJCF: base, sensors, soles, mirror pairs, and joints to lock.
 
     Args:
         path: The model file, or ``package://name/path``.
-        packages: Folders that hold ROS packages, besides ROS_PACKAGE_PATH and the installed example robots.
+        packages: Folders with ROS packages, besides ROS_PACKAGE_PATH and the installed example robots.
 
     Raises:
-        ModelError: The file is missing, broken, or no model; the message says what, where, and what to do.
+        ModelError: The file is missing, broken, or not a model; the message says what, where, and what to do.
     """
     source, folders = str(path), tuple(Path(folder) for folder in packages)
     _refuse_other_files(source)
@@ -156,19 +155,19 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
     proposed = propose_locks(description)
     locks = resolve_locks(description, {name: lock[0] for name, lock in proposed.items()}, "the draft")
     locks = lock_followers(description, locks)
-    looked_at = build_model(description, Setup(), base=description.base or "floating", locks=locks)
-    seen = find_legs(looked_at) if looked_at.base == "floating" else []
-    base, why, sure = _hold(looked_at, seen)
+    uncut = build_model(description, Setup(), base=description.base or "floating", locks=locks)
+    found = find_legs(uncut) if uncut.base == "floating" else []
+    base, why, sure = _base_kind(uncut, found)
     clues = find_clues(description)
-    framed = {leg: frame for leg in seen if (frame := _sole_frame(looked_at, leg)) is not None}
+    framed = {leg: frame for leg in found if (frame := _sole_frame(uncut, leg)) is not None}
     legs, frames = list(framed), list(framed.values())
-    sensors, others = choose_wrenches(looked_at, legs, frames, clues.sensors)
+    sensors, others = choose_wrenches(uncut, legs, frames, clues.sensors)
     if base == "fixed":
         sensors, others = others, []
-    imus = choose_imus(looked_at, clues.sensors, [sensor.name for sensor in sensors])
-    soles = [_sole(looked_at, *each) for each in zip(legs, frames, sensors, strict=True)] if base == "floating" else []
+    imus = choose_imus(uncut, clues.sensors, [sensor.name for sensor in sensors])
+    soles = [_sole(uncut, *each) for each in zip(legs, frames, sensors, strict=True)] if base == "floating" else []
     cut = build_model(description, Setup(wrench_sensors=_as_sensors(sensors)), base=base, locks=locks)
-    no_legs = "the base is fixed: nothing of it stands" if base == "fixed" else "no legs are seen"
+    no_legs = "the base is fixed: no feet are expected" if base == "fixed" else "no legs were found"
     sections = [
         base_lines(base, why, sure=sure),
         lock_section(proposed),
@@ -180,7 +179,7 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
     ]
     findings = [finding for section in sections for finding in section.findings]
     findings += [DraftFinding("sensor", "missing", words, "check the file") for words in clues.lost]
-    findings += _remarks(looked_at, seen, legs)
+    findings += _remarks(uncut, found, legs)
     halves = (_head(description), "\n".join(line for section in sections for line in section.lines) + "\n")
     setup = parse_setup(tomllib.loads(f"{halves[0]}file = {quoted(source)}\n{halves[1]}"))
     model = build_model(description, setup, base=base, locks=locks)
@@ -189,41 +188,41 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
 
 def _refuse_other_files(source: str) -> None:
     if source.lower().endswith(".toml"):
-        raise ModelError("this is a setup already; name a URDF or MJCF to draft one from", path=Path(source))
+        raise ModelError("this is already a setup; give a URDF or MJCF", path=Path(source))
     if source.lower().endswith(".xacro"):
         raise ModelError(f"{source} is a xacro file; expand it first: xacro {source} > robot.urdf", names=[source])
     if source in ready_setups():
-        raise ModelError(f"{source!r} is a ready setup, to be used as it is; name a URDF or MJCF to draft one from")
+        raise ModelError(f"{source!r} is a ready setup: use it directly, or give a URDF or MJCF")
     if not source.lower().endswith(_SUFFIXES) and not is_folder(as_path(source)):
-        raise ModelError("a model file ends in .urdf, .xml or .mjcf; name one", path=Path(source))
+        raise ModelError("a model file must end in .urdf, .xml or .mjcf", path=Path(source))
 
 
 def _head(description: Description) -> str:
     name, file = plain(description.name), plain(description.file.path.name)
     lines = comment(f"{name}: drafted by `steelyard init` from {file}.")
-    lines += comment("What is marked as found, the file says; what is marked as guessed is likely: check it.")
+    lines += comment("Entries marked found come from the file; entries marked guessed are likely, but need a check.")
     return "\n".join([*lines, "", "[model]", ""])
 
 
-def _hold(model: Model, legs: Sequence[Leg]) -> tuple[BaseKind, str, bool]:
-    """Gives how the robot is held, why, and whether the file says so."""
-    said = model.description.base
-    if said is not None:
-        joint = "has a free joint" if said == "floating" else "has no free joint"
-        return said, f"the root {joint} in the file", True
+def _base_kind(model: Model, legs: Sequence[Leg]) -> tuple[BaseKind, str, bool]:
+    """Return the kind of base, the reason, and whether the file states it."""
+    declared = model.description.base
+    if declared is not None:
+        joint = "has a free joint" if declared == "floating" else "has no free joint"
+        return declared, f"the root {joint} in the file", True
     if all(body.massless for body in model.bodies[1:]):
-        return "floating", "nothing but the root itself could move", False
+        return "floating", "only the root has mass", False
     if model.description.root.lower() == "world" and not legs:
-        return "fixed", "its root is called world", True
+        return "fixed", "the root link is named world", True
     if legs:
-        return "floating", f"it has {len(legs)} leg{'s' if len(legs) > 1 else ''} to stand on", False
-    return "fixed", "no legs are seen, so it is held by its root; write floating if it moves freely", False
+        return "floating", f"the model has {len(legs)} leg{'s' if len(legs) > 1 else ''}", False
+    return "fixed", "no legs were found, so the root is held; write floating if it moves freely", False
 
 
 def _sole_frame(model: Model, leg: Leg) -> str | None:
-    """Gives the frame of a sole: one that is called so and lies in its plane, else that of the foot's lowest part.
+    """Return the frame of a sole: one named sole that lies in its plane, else the frame of the foot's lowest part.
 
-    None where every name of a frame there stands for two places.
+    None where every frame name there is ambiguous.
     """
     body, underside = model.bodies[leg.foot], leg.underside
     usable = known_frames(model.description)
@@ -237,8 +236,8 @@ def _sole_frame(model: Model, leg: Leg) -> str | None:
         if near:
             return min(near, key=lambda name: offsets[name])
         called = [underside.part]
-    there = [name for name in usable if model.frames[name].body == leg.foot]
-    return next((name for name in [*called, body.name, body.joint.name, *there] if name in there), None)
+    on_foot = [name for name in usable if model.frames[name].body == leg.foot]
+    return next((name for name in [*called, body.name, body.joint.name, *on_foot] if name in on_foot), None)
 
 
 def _sole(model: Model, leg: Leg, frame: str, sensor: DraftedWrench) -> DraftedSole:
@@ -248,17 +247,17 @@ def _sole(model: Model, leg: Leg, frame: str, sensor: DraftedWrench) -> DraftedS
         vertices: FloatArray = (underside.corners - placement.translation) @ placement.rotation
         words = f"{len(vertices)} corners of the underside of {underside.part}"
         verb = "touches" if len(leg.also) == 1 else "touch"
-        toes = f"; {in_words(leg.also)} {verb} the ground too, and is not in it" if leg.also else ""
+        toes = f"; {in_words(leg.also)} also {verb} the ground, and is not included" if leg.also else ""
         sure = underside.sure and leg.sure and not leg.also
         advice = "" if sure else "check the corners"
         detail = f"{words}, from {underside.source}{toes}"
         return DraftedSole(leg.name, frame, vertices, sensor.name, words + toes, detail, sure, advice)
     if isinstance(underside, LostMeshes):
         words = f"the shapes of {foot} cannot be read"
-        detail, advice = f"{words}: {underside.messages[0]}", "give --package-path, or write the corners"
+        detail, advice = f"{words}: {underside.messages[0]}", "give --package-path, or enter the corners"
     else:
-        detail = words = f"{foot} has no shapes, or none to stand flat on"
-        advice = "write the corners of the sole"
+        detail = words = f"{foot} has no shapes, or none with a flat underside"
+        advice = "enter the corners of the sole"
     return DraftedSole(leg.name, frame, None, sensor.name, words, detail, False, advice)
 
 
@@ -266,8 +265,8 @@ def _as_sensors(sensors: Sequence[DraftedWrench]) -> tuple[WrenchSensor, ...]:
     return tuple(WrenchSensor(sensor.name, sensor.frame, sensor.at, sensor.sign, sensor.axes) for sensor in sensors)
 
 
-def _mirror(model: Model) -> Section:
-    """Gives the mirror pairs of a model that is cut at its sensors."""
+def _mirror(model: Model) -> SetupSection:
+    """Return the mirror section of a model that is cut at its sensors."""
     symmetry = find_symmetry(model)
     if symmetry is None:
         return mirror_section(None, (), 0)
@@ -280,15 +279,13 @@ def _mirror(model: Model) -> Section:
     return mirror_section(symmetry, cover_pairs(pairs, model.links), 2 * len(pairs))
 
 
-def _remarks(model: Model, seen: Sequence[Leg], used: Sequence[Leg]) -> list[DraftFinding]:
-    """Gives what else is worth telling."""
-    words = "a body and a joint of this foot share a name, but not a place, and it has no other frame"
-    remarks = [DraftFinding(f"sole {leg.name}", "missing", words, "rename one") for leg in seen if leg not in used]
+def _remarks(model: Model, found: Sequence[Leg], used: Sequence[Leg]) -> list[DraftFinding]:
+    """Return findings on ambiguous names and on the upward axis."""
+    words = "a body and a joint of this foot share a name but not a position, and the foot has no other frame"
+    remarks = [DraftFinding(f"sole {leg.name}", "missing", words, "rename one") for leg in found if leg not in used]
     up = find_up(model)
-    if seen and not bool((up == upward(model)).all()):
+    if found and not bool((up == upward(model)).all()):
         axis = "xyz"[int(abs(up).argmax())]
-        words = (
-            f"its legs stretch along {axis} of the base link, so {axis} is taken as up; Steelyard stands robots on z"
-        )
-        remarks.append(DraftFinding("up", "guessed", words, "turn the root of the model file so that z is up"))
+        words = f"the legs extend along {axis} of the base link, so {axis} is taken as up; the laboratory needs z up"
+        remarks.append(DraftFinding("up", "guessed", words, "rotate the root of the model file so that z is up"))
     return remarks

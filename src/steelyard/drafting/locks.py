@@ -1,4 +1,4 @@
-"""Joints that must be locked for a model to be a tree of independent joints, each with mass beyond it."""
+"""Joints to lock, so that every joint of a model is independent and moves some mass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.model.names import in_words
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.model.description import Connection, Description, Joint
@@ -15,10 +15,10 @@ LockPosition = float | tuple[float, ...]
 
 
 def propose_locks(description: Description) -> dict[str, tuple[LockPosition, str]]:
-    """Gives the joints to lock, by name, with the position of each and why.
+    """Return the joints to lock, by name, each with its position and the reason.
 
-    Those that other joints follow (mimic, equality), with which these are locked too; those that follow what is no
-    joint of the file; and those with nothing but massless parts beyond them.
+    These are leaders of mimic joints or joint equalities (their followers are locked with them), followers of a joint
+    that the file does not have, and joints with only massless parts downstream.
     """
     moving = {c.joint.name: c for c in description.connections if c.joint.kind not in ("fixed", "free")}
     names = {c.joint.name for c in description.connections}
@@ -29,30 +29,30 @@ def propose_locks(description: Description) -> dict[str, tuple[LockPosition, str
             continue
         leader = _leader(moving, connection)
         if leader is None:
-            locks[name] = (rest_position(connection.joint), "it follows itself, or others in a circle")
+            locks[name] = (rest_position(connection.joint), "its mimic chain is circular")
         elif leader in moving:
             followers.setdefault(leader, []).append(name)
         elif leader and leader not in names:
-            locks[name] = (rest_position(connection.joint), f"it follows {leader}, which is no joint of the file")
+            locks[name] = (rest_position(connection.joint), f"it mimics {leader}, which is not a joint of the file")
     for leader, names_of_followers in followers.items():
-        verb = "follows" if len(names_of_followers) == 1 else "follow"
+        verb = "mimics" if len(names_of_followers) == 1 else "mimic"
         locks[leader] = (rest_position(moving[leader].joint), f"{in_words(names_of_followers, limit=2)} {verb} it")
     empty = empty_parts(description)
     for name, connection in moving.items():
         if connection.child in empty and name not in locks and connection.mimic is None:
-            locks[name] = (rest_position(connection.joint), f"nothing beyond it has mass ({connection.child})")
+            locks[name] = (rest_position(connection.joint), f"nothing downstream of it has mass ({connection.child})")
     return locks
 
 
 def rest_position(joint: Joint) -> LockPosition:
-    """Gives the position nearest to zero within a joint's limits; a ball joint's is its quaternion x y z w."""
+    """Return the position nearest to zero within a joint's limits; a quaternion x y z w for a ball joint."""
     if joint.kind == "ball":
         return (0.0, 0.0, 0.0, 1.0)
     return float(np.clip(0.0, joint.lower, joint.upper)) if joint.lower <= joint.upper else 0.0
 
 
 def _leader(moving: dict[str, Connection], follower: Connection) -> str | None:
-    """Gives the joint at the head of a line of followers; None where they follow each other in a circle."""
+    """Return the joint at the start of a mimic chain; None where the chain is circular."""
     seen = {follower.joint.name}
     name = follower.mimic.leader if follower.mimic is not None else ""
     while name in moving and (mimic := moving[name].mimic) is not None:
@@ -64,7 +64,7 @@ def _leader(moving: dict[str, Connection], follower: Connection) -> str | None:
 
 
 def empty_parts(description: Description) -> set[str]:
-    """Gives the parts that have no mass, and nothing with mass beyond them."""
+    """Return the parts without mass that have no mass downstream."""
     children: dict[str, list[str]] = {}
     for connection in description.connections:
         children.setdefault(connection.parent, []).append(connection.child)

@@ -1,25 +1,25 @@
-"""Pairs of names said in as few patterns as will do."""
+"""Name patterns that cover a set of mirror pairs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from steelyard.drafting.words import SideMark, side_patterns
-from steelyard.model.names import pair_by_patterns
+from steelyard.model.name_patterns import pair_by_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LEAST = 2
-"""Pairs that a pattern must stand for; a single one is named."""
+"""Fewest pairs that a pattern must cover. One pair is written out by name, which is as short and easier to check."""
 
 
 def cover_pairs(pairs: Sequence[tuple[str, str, tuple[SideMark, ...]]], names: Sequence[str]) -> list[tuple[str, str]]:
-    """Gives patterns, and names where no pattern does, that pair the given names and no others.
+    """Return few patterns, plus single pairs where no pattern fits, that match the given pairs and no others.
 
     Args:
-        pairs: Left name, right name, and the marks of the side in the left one's.
-        names: All names that patterns will be held against.
+        pairs: Left name, right name, and the side marks in the left name.
+        names: All names that the patterns will be matched against.
     """
     wanted = {frozenset((left, right)) for left, right, _ in pairs}
     candidates: dict[tuple[str, str], set[frozenset[str]]] = {}

@@ -1,20 +1,20 @@
-"""Sensors that a model file speaks of: by tags, by MuJoCo's sensors, and by names of frames."""
+"""Signs of sensors in a model file: tags, MuJoCo's sensors, and names of frames."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, speaks_of_wrench, words_of
-from steelyard.model.mjcf import compile_mjcf
-from steelyard.model.mjcf_file import MjcfFile
-from steelyard.model.urdf import UrdfFile
+from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, mentions_wrench, words_of
+from steelyard.model.files.mjcf import compile_mjcf
+from steelyard.model.files.mjcf_file import MjcfFile
+from steelyard.model.files.urdf import UrdfFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from steelyard.model.description import Description
-    from steelyard.model.xml_document import Element, XmlDocument
+    from steelyard.model.files.xml_document import Element, XmlDocument
 
 ClueKind = Literal["imu", "accelerometer", "gyro", "wrench", "force", "torque", "feedback"]
 
@@ -29,14 +29,14 @@ _NOT_FRAMES_OF_SENSORS = frozenset({"tool", "optical", "camera", "mount", "screw
 
 @dataclass(frozen=True)
 class SensorClue:
-    """A sign of a sensor in a model file.
+    """Sign of a sensor in a model file.
 
     Attributes:
-        kind: What it measures; "feedback": the wrench at a joint, which a simulator is asked for.
-        frame: The frame at which it sits; a name that the model has.
-        source: Where the file speaks of it, in words.
-        tagged: Whether the file says so by a tag, rather than by a name.
-        sign: Of a wrench; see `WrenchSensor`.
+        kind: Measured quantity; "feedback" is a joint wrench requested from a simulator.
+        frame: Frame of the model where it is mounted.
+        source: Evidence in the file, in words.
+        tagged: Whether a tag, not only a name, declares it.
+        sign: Sign of a wrench; see `WrenchSensor`.
     """
 
     kind: ClueKind
@@ -51,9 +51,9 @@ class Clues:
     """All signs of sensors in a model file.
 
     Attributes:
-        sensors: The signs.
-        torques: Joints whose torque the file measures.
-        lost: What the file says of sensors that cannot be placed, in words.
+        sensors: Signs of inertial and wrench sensors.
+        torques: Joints with a torque sensor.
+        lost: Sensors of the file that cannot be located, a phrase each.
     """
 
     sensors: tuple[SensorClue, ...]
@@ -62,7 +62,7 @@ class Clues:
 
 
 def find_clues(description: Description) -> Clues:
-    """Gives the signs of sensors in a model file, those by tags first."""
+    """Return the signs of sensors in a model file, tags before names."""
     file = description.file
     tagged = Clues(())
     if isinstance(file, UrdfFile):
@@ -73,43 +73,45 @@ def find_clues(description: Description) -> Clues:
 
 
 def known_frames(description: Description) -> list[str]:
-    """Gives the names of frames that a setup may use: parts first, and none that stands for two places."""
-    apart = {
+    """Return the frame names that a setup may use: parts first, ambiguous names excluded."""
+    ambiguous = {
         name
         for name, (part, placement) in description.frames.items()
         if name in description.parts and (part != name or not placement.isApprox(placement.Identity(), 1e-9))
     }
-    return [name for name in dict.fromkeys((*description.parts, *description.frames)) if name not in apart]
+    return [name for name in dict.fromkeys((*description.parts, *description.frames)) if name not in ambiguous]
 
 
 def _urdf_clues(document: XmlDocument, frames: list[str]) -> Clues:
     clues: list[SensorClue] = []
     lost: list[str] = []
-    for place, sensor, tag in _urdf_sensors(document):
+    for frame, sensor, tag in _urdf_sensors(document):
         kind = sensor.attributes.get("type", "").lower()
         if kind not in ("imu", "force_torque"):
             continue
-        if place not in frames:
-            lost.append(f"{tag} of type {kind} refers to {place!r}, which the model does not have")
+        if frame not in frames:
+            lost.append(f"{tag} of type {kind} refers to {frame!r}, which is not in the model")
             continue
-        words = f"{tag} of type {kind} at {place}"
+        words = f"{tag} of type {kind} at {frame}"
         if kind == "imu":
-            clues.append(SensorClue("imu", place, words))
+            clues.append(SensorClue("imu", frame, words))
         else:
-            said = [_text(document, child) for child in sensor.walk() if child.tag == "measure_direction"]
-            sign: Literal["on_robot", "on_environment"] = "on_environment" if "parent_to_child" in said else "on_robot"
-            clues.append(SensorClue("wrench", place, words, sign=sign))
+            directions = [_text(document, child) for child in sensor.walk() if child.tag == "measure_direction"]
+            sign: Literal["on_robot", "on_environment"] = (
+                "on_environment" if "parent_to_child" in directions else "on_robot"
+            )
+            clues.append(SensorClue("wrench", frame, words, sign=sign))
     for gazebo in document.root.find_all("gazebo"):
         clues += _plugin_clues(document, gazebo, frames)
         joint = gazebo.attributes.get("reference", "")
-        asked = [_text(document, child) for child in gazebo.find_all("provideFeedback")]
-        if joint in frames and {"1", "true"} & {word.lower() for word in asked}:
+        requested = [_text(document, child) for child in gazebo.find_all("provideFeedback")]
+        if joint in frames and {"1", "true"} & {word.lower() for word in requested}:
             clues.append(SensorClue("feedback", joint, f"<provideFeedback> for Gazebo at {joint}"))
     return Clues(tuple(clues), (), tuple(lost))
 
 
 def _urdf_sensors(document: XmlDocument) -> Iterator[tuple[str, Element, str]]:
-    """Gives each ``<sensor>`` with the link or joint at which it is."""
+    """Yield each ``<sensor>`` with its link or joint, and the tag in words."""
     for sensor in document.root.find_all("sensor"):
         parent = sensor.find("parent")
         attributes = {} if parent is None else parent.attributes
@@ -120,7 +122,7 @@ def _urdf_sensors(document: XmlDocument) -> Iterator[tuple[str, Element, str]]:
 
 
 def _plugin_clues(document: XmlDocument, gazebo: Element, frames: list[str]) -> Iterator[SensorClue]:
-    """Gives what older plugins of Gazebo name as inertial and wrench sensors."""
+    """Yield the inertial and wrench sensors that older Gazebo plugins declare."""
     for plugin in gazebo.walk():
         library = words_of(plugin.attributes.get("filename", plugin.attributes.get("plugin", "")))
         texts = {child.tag: _text(document, child).split("::")[-1] for child in plugin.children}
@@ -149,7 +151,7 @@ def _mjcf_clues(document: XmlDocument, frames: list[str]) -> Clues:
             site = model.site(at).name
             if site in frames:
                 words = f"the {_BY_MUJOCO[kind]} sensor {name} at site {site}"
-                # MuJoCo measures what the part above exerts on the part below.
+                # MuJoCo measures the wrench of the parent on the child.
                 clues.append(SensorClue(_BY_MUJOCO[kind], site, words, sign="on_environment"))
             else:
                 lost.append(f"the {_BY_MUJOCO[kind]} sensor {name} is at site {site!r}, which is not on the robot")
@@ -159,18 +161,18 @@ def _mjcf_clues(document: XmlDocument, frames: list[str]) -> Clues:
 
 
 def _measured_joint(mujoco: Any, model: Any, kind: str, at: int) -> list[str]:
-    """Gives the joint whose torque a sensor of MuJoCo measures, if it does."""
+    """Return the joint whose torque a MuJoCo sensor measures, if any."""
     if kind == "mjSENS_JOINTACTFRC":
         return [model.joint(at).name]
     if kind == "mjSENS_ACTUATORFRC" and int(model.actuator_trntype[at]) == int(mujoco.mjtTrn.mjTRN_JOINT):
-        # A gear other than 1 makes the actuator's force another number than the joint's torque.
+        # With a gear other than 1 the actuator's force is not the joint's torque.
         gear = float(model.actuator_gear[at, 0])
         return [model.joint(int(model.actuator_trnid[at, 0])).name] if gear == 1.0 else []
     return []
 
 
 def _named_clues(description: Description) -> Iterator[SensorClue]:
-    """Gives frames that are called like sensors; of a link and the joints at it only the link."""
+    """Yield frames named like sensors; of a link and the joints at it only the link."""
     called: set[str] = set()
     parents = {connection.joint.name: connection.parent for connection in description.connections}
     for frame in known_frames(description):
@@ -183,7 +185,7 @@ def _named_clues(description: Description) -> Iterator[SensorClue]:
         if words & IMU_WORDS:
             only = words & (ACCELEROMETER_WORDS | GYRO_WORDS)
             kind = "imu" if "imu" in words or not only else "gyro" if words & GYRO_WORDS else "accelerometer"
-        elif speaks_of_wrench(frame):
+        elif mentions_wrench(frame):
             kind = "wrench"
         if kind is not None:
             called.add(part)

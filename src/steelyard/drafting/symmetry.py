@@ -1,4 +1,4 @@
-"""Left and right of a model: which links are mirror images, by their names and by where they are."""
+"""Mirror symmetry of a model: links that are mirror images, by name and by position."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pinocchio as pin
 
-from steelyard.drafting.places import children_of, place_bodies
+from steelyard.drafting.body_placements import children_of, compute_placements
 from steelyard.drafting.words import SideMark, other_side, side_marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 Plane = Literal["xz", "yz", "xy"]
 
 _NORMALS: dict[Plane, int] = {"xz": 1, "yz": 0, "xy": 2}
+"""Axis normal to each plane, as an index of x, y, z."""
 _BY_NAME = 0.05
-"""How far (m) the joints of links whose names are partners may be from being mirror images."""
-_BY_PLACE = 1e-3
-"""How far (m) they may be where nothing but their place makes them partners."""
-_ALIKE = 0.2
-"""By what share the masses of such links may differ."""
+"""Largest distance (m) from mirror images for joints paired by name (docs/decisions/0014): beyond it the names are not
+believed. Set by judgement."""
+_BY_POSITION = 1e-3
+"""Largest distance (m) for joints paired by position alone. Set by judgement: stricter than by name, since nothing else
+supports the pair."""
+_SIMILAR_MASS = 0.2
+"""Largest relative difference of the masses of links paired by position alone. Set by judgement: it trades missed pairs
+against false ones."""
 _ALIGNED = 0.99
+"""Least cosine (8°) between an axis and the image of its partner's for a posture to be sought. Set by judgement."""
 _LEAST_TURN = 1e-3
+"""Smallest angle (rad) that enters a posture; a tilt of 1 mrad moves a 0.5 m limb by 0.5 mm, below `_BY_POSITION`."""
 _PARALLEL = 0.02
-"""Sine of the angle up to which two axes count as parallel."""
+"""Largest sine (1.1°) between axes that count as parallel. Set by judgement."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,10 @@ class Partners:
     """Two links that are mirror images.
 
     Attributes:
-        left: Body of the one.
-        right: Body of the other.
-        marks: What in the left one's name tells its side; empty where only places make them partners.
-        error: How far their joints are from being mirror images, m.
+        left: Index of the left body.
+        right: Index of the right body.
+        marks: Side marks in the left name; empty where they are paired by position alone.
+        error: Distance of their joints from being mirror images, m.
     """
 
     left: int
@@ -51,13 +57,13 @@ class Partners:
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """The symmetry of a model about a plane of its base link's frame.
+    """Symmetry of a model about a plane of its base link's frame.
 
     Attributes:
         plane: The plane.
-        partners: The pairs of bodies.
-        posture: By joint, the position of a posture in which the model is symmetric; joints not named are at zero.
-        odd: Names of links that are called like one side, and have no partner.
+        partners: Pairs of bodies.
+        posture: Joint positions (by name) in which the model is symmetric; other joints are at zero.
+        odd: Names of links with a side mark but no partner.
     """
 
     plane: Plane
@@ -67,7 +73,7 @@ class Symmetry:
 
 
 def find_symmetry(model: Model) -> Symmetry | None:
-    """Gives the symmetry of a model that pairs most of its links, those by names first; None where none pairs any."""
+    """Return the symmetry that pairs most links, pairs by name first; None where no plane pairs any."""
     best: Symmetry | None = None
     for plane in _NORMALS:
         found = _Matching(model, plane).symmetry()
@@ -82,17 +88,17 @@ def _rank(symmetry: Symmetry) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class _Matching:
-    """The search for partners about one plane, from the root outwards."""
+    """Search for partners about one plane, from the root outwards."""
 
     model: Model
     plane: Plane
     posture: dict[str, float] = field(default_factory=dict)
 
     def symmetry(self) -> Symmetry:
-        """Gives what the search finds."""
+        """Run the search."""
         self.reflection = np.diag([-1.0 if axis == _NORMALS[self.plane] else 1.0 for axis in range(3)])
         self.children = children_of(self.model)
-        self.places = place_bodies(self.model, self.model.neutral)
+        self.placements = compute_placements(self.model, self.model.neutral)
         self.names = [body.name for body in self.model.bodies]
         partners: list[Partners] = []
         middle = [0]
@@ -109,7 +115,7 @@ class _Matching:
         return Symmetry(self.plane, tuple(partners), dict(self.posture), self.odd(partners))
 
     def within(self, bodies: list[int]) -> tuple[list[Partners], list[int]]:
-        """Gives the pairs among the children of a body of the middle, and those that are their own images."""
+        """Return the pairs among the children of a central body, and the children that are their own images."""
         left = list(bodies)
         pairs: list[Partners] = []
         for one in bodies:
@@ -117,8 +123,8 @@ class _Matching:
                 continue
             others = [other for other in left if other != one]
             pair = self.by_name(one, others)
-            if pair is None and self.distance(one, one) > _BY_PLACE:
-                pair = self.by_place(one, others)
+            if pair is None and self.distance(one, one) > _BY_POSITION:
+                pair = self.by_position(one, others)
             if pair is not None:
                 pairs.append(pair)
                 left.remove(pair.left)
@@ -126,10 +132,10 @@ class _Matching:
         return pairs, left
 
     def between(self, ones: list[int], others: list[int]) -> list[Partners]:
-        """Gives the pairs between the children of two partners."""
+        """Return the pairs between the children of two partners."""
         pairs: list[Partners] = []
         free = list(others)
-        for match in (self.by_name, self.by_place):
+        for match in (self.by_name, self.by_position):
             for one in ones:
                 if any(one in (pair.left, pair.right) for pair in pairs):
                     continue
@@ -140,11 +146,11 @@ class _Matching:
         return pairs
 
     def by_name(self, one: int, others: list[int]) -> Partners | None:
-        """Gives the partner that a body's name, or its joint's, asks for, where it is at the mirrored place."""
+        """Return the partner that a body's name implies, if its joint is at the mirrored position."""
         best: Partners | None = None
         for marks, other in self.namesakes(one, others):
             error = self.apart(one, other)
-            if error <= _BY_NAME and (best is None or error < best.error - _BY_PLACE):
+            if error <= _BY_NAME and (best is None or error < best.error - _BY_POSITION):
                 best = self.partners(one, other, marks, error)
         return best
 
@@ -155,13 +161,13 @@ class _Matching:
             if other is not None:
                 yield marks, other
 
-    def by_place(self, one: int, others: list[int]) -> Partners | None:
-        """Gives the one body that is at the mirrored place, with about the same mass and the same kind of joint."""
+    def by_position(self, one: int, others: list[int]) -> Partners | None:
+        """Return the only body at the mirrored position with a similar mass and the same kind of joint."""
         model = self.model
         fitting = [
             other
             for other in others
-            if self.distance(one, other) <= _BY_PLACE
+            if self.distance(one, other) <= _BY_POSITION
             and model.bodies[one].joint.kind == model.bodies[other].joint.kind
             and self.similar_mass(one, other)
         ]
@@ -170,7 +176,7 @@ class _Matching:
         return self.partners(one, fitting[0], (), self.apart(one, fitting[0]))
 
     def partners(self, one: int, other: int, marks: tuple[SideMark, ...], error: float) -> Partners:
-        """Gives a pair with its left link first: the one whose name says so, else that on the positive side."""
+        """Return a pair with the left link first: by its name, else the one on the positive side."""
         if marks:
             swap = marks[0].other.lower().startswith("l")
         else:
@@ -182,44 +188,44 @@ class _Matching:
         return Partners(other, one, back, error)
 
     def image(self, body: int) -> FloatArray:
-        """Gives the mirror image of the origin of a body's joint frame."""
-        return np.asarray(self.reflection @ self.places[body].translation)
+        """Return the mirror image of the origin of a body's joint frame, shape (3,)."""
+        return np.asarray(self.reflection @ self.placements[body].translation)
 
     def axis(self, body: int) -> FloatArray:
-        """Gives the axis of a body's joint in the base link's axes; zeros where it turns about none."""
+        """Return the axis of a body's joint in the base link's axes; zeros where it is not revolute."""
         joint = self.model.bodies[body].joint
         turns = joint.kind in ("revolute", "continuous")
-        return np.asarray(self.places[body].rotation @ joint.axis) if turns else np.zeros(3)
+        return np.asarray(self.placements[body].rotation @ joint.axis) if turns else np.zeros(3)
 
     def apart(self, one: int, other: int) -> float:
-        """Gives how far the joints of two bodies are from being mirror images, m.
+        """Return the distance (m) of two bodies' joints from being mirror images.
 
-        Where on its axis a turning joint has its origin is a matter of drawing: its distance is that of the axes.
+        The origin of a revolute joint may be anywhere on its axis, so its distance is measured between the axes.
         """
-        between = self.image(one) - self.places[other].translation
+        between = self.image(one) - self.placements[other].translation
         axis = self.axis(other)
         return float(np.linalg.norm(between - axis * (axis @ between)))
 
     def centre(self, body: int) -> FloatArray:
-        """Gives the middle of the joints of a body and all beyond it."""
+        """Return the mean origin of the joints of a body and all its descendants, shape (3,)."""
         members = [body]
         for member in members:
             members += self.children[member]
-        return np.asarray(np.mean([self.places[member].translation for member in members], axis=0))
+        return np.asarray(np.mean([self.placements[member].translation for member in members], axis=0))
 
     def distance(self, one: int, other: int) -> float:
-        """Gives how far two bodies, and what is beyond them, are from being mirror images, m."""
-        origins = np.linalg.norm(self.image(one) - self.places[other].translation)
+        """Return the distance (m) of two bodies and their descendants from being mirror images."""
+        origins = np.linalg.norm(self.image(one) - self.placements[other].translation)
         centres = np.linalg.norm(self.reflection @ self.centre(one) - self.centre(other))
         return float(max(origins, centres))
 
     def similar_mass(self, one: int, other: int) -> bool:
         masses = sorted(float(self.model.bodies[body].lumped_parameters[0]) for body in (one, other))
-        return masses[1] - masses[0] <= _ALIKE * masses[1]
+        return masses[1] - masses[0] <= _SIMILAR_MASS * masses[1]
 
     def straighten(self, pair: Partners) -> None:
-        """Turns the right one's joint until what is beyond it is the image of what is beyond the left one's."""
-        place, axis = self.places[pair.right], self.axis(pair.right)
+        """Turn the right joint until its descendants are the image of the left joint's descendants."""
+        placement, axis = self.placements[pair.right], self.axis(pair.right)
         if abs(float(axis @ self.reflection @ self.axis(pair.left))) < _ALIGNED:
             return
         turn = self.turn_between(pair, axis)
@@ -227,23 +233,23 @@ class _Matching:
             return
         joint = self.model.bodies[pair.right].joint
         self.posture[joint.name] = turn
-        moved = place * pin.SE3(pin.exp3(joint.axis * turn), np.zeros(3)) * place.inverse()
+        moved = placement * pin.SE3(pin.exp3(joint.axis * turn), np.zeros(3)) * placement.inverse()
         members = [pair.right]
         for member in members:
-            self.places[member] = moved * self.places[member]
+            self.placements[member] = moved * self.placements[member]
             members += self.children[member]
 
     def turn_between(self, pair: Partners, axis: FloatArray) -> float | None:
-        """Gives the angle about the right one's axis that brings its child to the image of the left one's, if one does.
+        """Return the angle about the right axis that brings its child to the image of the left child, if there is one.
 
-        Only where each has one child: then what is beyond the joint cannot be confused. The child's axis and its origin
-        each tell of an angle; zero is taken if it fits, else the one after which both fit.
+        Only where each has one child, so that the match is unambiguous. The child's axis and its origin each suggest an
+        angle; zero is taken if it fits, else the first angle for which both fit.
         """
         if len(self.children[pair.left]) != 1 or len(self.children[pair.right]) != 1:
             return None
         (one,), (other,) = self.children[pair.left], self.children[pair.right]
         wanted = self.image(one) - self.image(pair.left)
-        given = self.places[other].translation - self.places[pair.right].translation
+        given = self.placements[other].translation - self.placements[pair.right].translation
         wanted_axis, given_axis = -self.reflection @ self.axis(one), self.axis(other)
         by_axis = _angle_about(axis, given_axis, wanted_axis)
         angles = [0.0, _angle_about(axis, given, wanted), by_axis, by_axis - np.sign(by_axis or 1.0) * np.pi]
@@ -256,12 +262,12 @@ class _Matching:
             off = turned @ given - wanted
             beside = off - slides @ (slides.T @ off)
             slant = np.linalg.norm(np.cross(turned @ given_axis, wanted_axis))
-            if np.linalg.norm(beside) <= _BY_PLACE and slant <= _PARALLEL:
+            if np.linalg.norm(beside) <= _BY_POSITION and slant <= _PARALLEL:
                 return float(angle)
         return None
 
     def odd(self, partners: list[Partners]) -> tuple[str, ...]:
-        """Gives links that are called like one side of a pair, or of what could be one, and have no partner."""
+        """Return links without a partner whose names are those of one side of an existing pair of names."""
         paired = {body for pair in partners for body in (pair.left, pair.right)}
         known = {*self.names}
         alone = [body for body in self.model.link_bodies if body not in paired]
@@ -273,15 +279,15 @@ class _Matching:
 
 
 def _angle_about(axis: FloatArray, given: FloatArray, wanted: FloatArray) -> float:
-    """Gives the angle about an axis that turns one vector towards another; zero where one of them is along it."""
+    """Return the angle about an axis that turns one vector towards another; zero where either is along it."""
     across, along = wanted - axis * (axis @ wanted), given - axis * (axis @ given)
-    if min(np.linalg.norm(across), np.linalg.norm(along)) < _BY_PLACE:
+    if min(np.linalg.norm(across), np.linalg.norm(along)) < _BY_POSITION:
         return 0.0
     return float(np.arctan2(np.cross(along, across) @ axis, along @ across))
 
 
 def _back(name: str, marks: tuple[SideMark, ...]) -> Iterator[SideMark]:
-    """Gives the marks in the other side's name that turn it back."""
+    """Yield the marks in the other side's name that reverse the given marks."""
     shift = 0
     for mark in marks:
         start = mark.start + shift

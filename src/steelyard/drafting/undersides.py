@@ -1,4 +1,4 @@
-"""The underside of a foot: the outline of what touches the ground when it stands on it."""
+"""Underside of a foot: the outline of its contact with level ground."""
 
 from __future__ import annotations
 
@@ -15,33 +15,38 @@ from steelyard.stance.footing import FLATNESS, LEAST_WIDTH
 if TYPE_CHECKING:
     import pinocchio as pin
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.model.description import Geometry
-    from steelyard.model.parameters import FloatArray
 
 MOST_CORNERS = 8
-"""Corners to which an outline is thinned."""
+"""Most corners of an outline: as many as hand-made setups of rounded feet use. The reference soles are met within 8 mm
+(docs/init.md)."""
 
 _ROUND = ("sphere", "ellipsoid", "capsule")
 _STEEPEST = np.cos(np.pi / 4.0)
+"""Cosine of the largest tilt of a face that can be a sole. 45° separates downward from sideways faces."""
 _LEAST_SHARE = 0.25
-"""Share of a foot's shadow that its underside has, unless the foot stands on an edge."""
+"""Least share of a foot's projection that its underside fills, unless the foot stands on an edge. Set by judgement."""
 _CLEARLY = 1.2
-"""How many times as large as what touches when level a tilted face is, to be the sole: the foot is tilted at rest."""
+"""Least ratio of a tilted face's area to the level contact's for it to be the sole of a foot that is tilted at rest.
+Set by judgement: lower, a level foot is taken as tilted; higher, a slight tilt is missed."""
 _SLIGHTLY = np.cos(np.radians(20.0))
+"""Cosine of the largest tilt of a face that replaces a level contact. Set by judgement: beyond it a face is a flank."""
 _SAME_DIRECTION = np.cos(np.radians(3.0))
+"""Cosine of the largest angle between normals of one flat face. Set by judgement: it absorbs the facets of a mesh."""
 
 
 @dataclass(frozen=True, eq=False)
 class Underside:
-    """The outline of a body's underside.
+    """Outline of a body's underside.
 
     Attributes:
-        corners: In the body's joint frame, in order around it, flat, shape (n, 3), m.
-        up: Upward normal of its plane in the body's joint frame.
-        part: Name of the part whose shape is the lowest.
-        source: From which shapes it was taken, in words.
-        sure: Whether shapes tell it, and nothing was made up.
+        corners: Coplanar corners in order around the outline, in the body's joint frame, shape (n, 3), m.
+        up: Upward unit normal of its plane in the body's joint frame, shape (3,).
+        part: Name of the part with the lowest shape.
+        source: Shapes that it was taken from, in words.
+        sure: Whether it follows from the shapes without assumptions.
     """
 
     corners: FloatArray
@@ -53,7 +58,7 @@ class Underside:
     @property
     def area(self) -> float:
         """Area of the outline, m²."""
-        return float(_hull(_flatten(self.corners, self.up)).volume)
+        return _area(self.corners, self.up)
 
     @property
     def height(self) -> float:
@@ -71,10 +76,10 @@ class _Shape:
 
 @dataclass(frozen=True)
 class LostMeshes:
-    """Mesh files of a body that were not found or cannot be read.
+    """Mesh files of a body that are missing or unreadable.
 
     Attributes:
-        messages: What is wrong with each.
+        messages: Error message of each.
     """
 
     messages: tuple[str, ...]
@@ -83,23 +88,23 @@ class LostMeshes:
 def find_underside(
     model: Model, body: int, up: FloatArray, *, whole_foot: bool = True
 ) -> Underside | LostMeshes | None:
-    """Gives the underside of a body, or what kept it from being seen; None where the body has no shapes.
+    """Return the underside of a body, or its unreadable meshes; None where the body has no shapes.
 
-    What collides counts; where nothing does, what is drawn. Where both are meshes, both count: a simplified mesh may
-    end before the toe does. Of a mesh or a box every corner up to `FLATNESS` above the lowest belongs to it, of a round
-    shape the lowest points alone, so that four contact spheres give four corners. A foot whose colliding shapes stand
-    on an edge or a point is taken as it is drawn. Where that does so too, or a face that is tilted is clearly greater
-    than what touches, the greatest flat face that looks down is the sole; and a round foot has the patch on which it
-    would sink in by `FLATNESS`.
+    Collision shapes count; without any, visual shapes. Where both are meshes, both count: a simplified mesh may end
+    before the toe. Every corner of a mesh or box up to `FLATNESS` above the lowest belongs to the underside; of a round
+    shape only the lowest points, so that four contact spheres give four corners. A foot whose collision shapes stand on
+    an edge or a point is taken from its visual shapes. Where these do too, or a tilted face is clearly larger than the
+    contact, the largest flat face that points down is the sole. A round foot gets the patch at a penetration of
+    `FLATNESS`.
 
     Args:
         model: The model.
         body: Index of the body.
-        up: The direction that is up, in the body's joint frame, unit vector.
+        up: Upward unit vector in the body's joint frame, shape (3,).
         whole_foot: Whether the body is a foot; else it is a leg that ends in one, and only its end counts.
     """
-    collided, drawn, lost = _read_shapes(model, body)
-    shapes = _standing(collided, drawn, up)
+    collision, visual, lost = _read_shapes(model, body)
+    shapes = _standing(collision, visual, up)
     if not shapes:
         return LostMeshes(tuple(lost)) if lost else None
     missed = any(shape.geometry.shape == "mesh" for shape in shapes) and bool(lost)
@@ -108,37 +113,37 @@ def find_underside(
     if level is not None and (not whole_foot or _fills(level, shapes, up)):
         tilted = _tilted(shapes, up, _area(level, up)) if whole_foot else None
         return tilted or Underside(level, up, part, words, sure=whole_foot and not missed)
-    as_drawn = _outline(drawn, up) if whole_foot and collided and drawn else None
-    if as_drawn is not None and _fills(as_drawn, drawn, up):
-        return Underside(as_drawn, up, _lowest_part(drawn, up), _in_words(drawn), sure=False)
+    as_visual = _outline(visual, up) if whole_foot and collision and visual else None
+    if as_visual is not None and _fills(as_visual, visual, up):
+        return Underside(as_visual, up, _lowest_part(visual, up), _in_words(visual), sure=False)
     tilted = _tilted(shapes, up, 0.0) if whole_foot else None
     if tilted is not None:
         return tilted
     if level is not None:
         return Underside(level, up, part, words, sure=False)
     patch = _patch(shapes, up)
-    words = f"the patch on which {words} would sink in by 2 mm"
+    words = f"the contact patch of {words} at 2 mm penetration"
     return None if patch is None else Underside(patch, up, part, words, sure=False)
 
 
 def _tilted(shapes: list[_Shape], up: FloatArray, level_area: float) -> Underside | None:
-    """Gives the greatest flat face as underside, where it is clearly greater than what touches when level."""
+    """Return the largest flat face as underside, where it is clearly larger than the level contact."""
     steepest = _STEEPEST if level_area == 0.0 else _SLIGHTLY
-    for face in _greatest_face(shapes, up):
+    for face in _largest_face(shapes, up):
         outline = _outline(shapes, face)
         tilt = np.degrees(np.arccos(min(1.0, float(face @ up))))
         if outline is None or face @ up < steepest or not _fills(outline, shapes, face):
             continue
         if _area(outline, face) > _CLEARLY * level_area:
-            words = f"the greatest flat face of {_in_words(shapes)}, tilted by {tilt:.1f}° with all joints at rest"
+            words = f"the largest flat face of {_in_words(shapes)}, tilted by {tilt:.1f}° in the resting posture"
             return Underside(outline, face, _lowest_part(shapes, face), words, sure=False)
     return None
 
 
 def _read_shapes(model: Model, body: int) -> tuple[list[_Shape], list[_Shape], list[str]]:
-    """Gives the shapes that collide, those that are only drawn, and what is wrong with those that cannot be read."""
-    collided: list[_Shape] = []
-    drawn: list[_Shape] = []
+    """Return the collision shapes, the visual shapes, and the messages of unreadable ones."""
+    collision: list[_Shape] = []
+    visual: list[_Shape] = []
     lost: list[str] = []
     for member in model.bodies[body].members:
         for geometry in member.part.geometries:
@@ -152,18 +157,18 @@ def _read_shapes(model: Model, body: int) -> tuple[list[_Shape], list[_Shape], l
             placement = member.placement * geometry.placement
             moved = points @ placement.rotation.T + placement.translation
             shape = _Shape(geometry, placement, member.part.name, moved)
-            (collided if geometry.purpose == "collision" else drawn).append(shape)
-    return collided, drawn, lost
+            (collision if geometry.purpose == "collision" else visual).append(shape)
+    return collision, visual, lost
 
 
-def _standing(collided: list[_Shape], drawn: list[_Shape], up: FloatArray) -> list[_Shape]:
-    """Gives the shapes that count; see `find_underside`."""
-    if not collided:
-        return drawn
-    lowest = min(collided, key=lambda shape: float(np.min(shape.points @ up)))
+def _standing(collision: list[_Shape], visual: list[_Shape], up: FloatArray) -> list[_Shape]:
+    """Return the shapes that count; see `find_underside`."""
+    if not collision:
+        return visual
+    lowest = min(collision, key=lambda shape: float(np.min(shape.points @ up)))
     if lowest.geometry.shape == "mesh":
-        return [*collided, *(shape for shape in drawn if shape.geometry.shape == "mesh")]
-    return collided
+        return [*collision, *(shape for shape in visual if shape.geometry.shape == "mesh")]
+    return collision
 
 
 def _lowest_part(shapes: list[_Shape], up: FloatArray) -> str:
@@ -171,19 +176,17 @@ def _lowest_part(shapes: list[_Shape], up: FloatArray) -> str:
 
 
 def _fills(outline: FloatArray, shapes: list[_Shape], up: FloatArray) -> bool:
-    """Tells whether an outline fills a fair share of the shadow of shapes; contact spheres need not."""
+    """Return whether an outline fills enough of the shapes' projection; contact spheres need not."""
     if all(shape.geometry.shape in _ROUND for shape in shapes):
         return True
-    shadow = _wide_hull(_flatten(np.concatenate([shape.points for shape in shapes]), up))
-    return shadow is None or _area(outline, up) >= _LEAST_SHARE * float(shadow.volume)
+    projection = _wide_hull(_flatten(np.concatenate([shape.points for shape in shapes]), up))
+    return projection is None or _area(outline, up) >= _LEAST_SHARE * float(projection.volume)
 
 
 def _in_words(shapes: list[_Shape]) -> str:
     kinds = {"sphere": "spheres", "box": "boxes", "mesh": "meshes"}
     purposes = " and ".join(
-        word
-        for purpose, word in (("collision", "collision"), ("visual", "drawn"))
-        if any(shape.geometry.purpose == purpose for shape in shapes)
+        purpose for purpose in ("collision", "visual") if any(shape.geometry.purpose == purpose for shape in shapes)
     )
     count: dict[str, int] = {}
     for shape in shapes:
@@ -202,7 +205,7 @@ def _mesh_name(geometry: Geometry) -> str:
 
 
 def _lowest_points(shape: _Shape, up: FloatArray) -> FloatArray:
-    """Gives the points of a shape that may belong to its underside, shape (n, 3)."""
+    """Return the points of a shape that may belong to its underside, shape (n, 3), m."""
     geometry, middle, axes = shape.geometry, shape.placement.translation, shape.placement.rotation
     local = axes.T @ up
     if geometry.shape == "sphere":
@@ -215,14 +218,14 @@ def _lowest_points(shape: _Shape, up: FloatArray) -> FloatArray:
         ends = [middle + sign * 0.5 * length * axes[:, 2] for sign in (-1.0, 1.0)]
         if geometry.shape == "capsule":
             return np.asarray([end - radius * up for end in ends])
-        if abs(local[2]) < _STEEPEST:  # it lies: only its lowest line touches
+        if abs(local[2]) < _STEEPEST:  # it lies on its side: only its lowest line touches
             across = up - local[2] * axes[:, 2]
             return np.asarray([end - radius * across / np.linalg.norm(across) for end in ends])
     return shape.points
 
 
 def _outline(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
-    """Gives the corners of the underside; None where it is an edge or a point."""
+    """Return the corners of the underside; None where it is an edge or a point."""
     points = np.concatenate([_lowest_points(shape, up) for shape in shapes])
     heights = points @ up
     low = float(heights.min())
@@ -230,7 +233,7 @@ def _outline(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
 
 
 def _polygon(points: FloatArray, up: FloatArray, height: float) -> FloatArray | None:
-    """Gives the thinned convex outline of points, in the plane at a height along `up`."""
+    """Return the thinned convex outline of points, in the plane at a height along `up`."""
     plane = _plane_axes(up)
     hull = _wide_hull(points @ plane.T)
     if hull is None:
@@ -240,7 +243,7 @@ def _polygon(points: FloatArray, up: FloatArray, height: float) -> FloatArray | 
 
 
 def _thinned(ring: FloatArray) -> FloatArray:
-    """Takes away the corners of a convex ring that matter least, until few are left, and those that matter nothing."""
+    """Remove the corners of a convex ring that cost least area, until few are left, and those that cost none."""
     corners = list(ring)
     while len(corners) > 3:
         array = np.array(corners)
@@ -253,8 +256,8 @@ def _thinned(ring: FloatArray) -> FloatArray:
     return np.array(corners)
 
 
-def _greatest_face(shapes: list[_Shape], up: FloatArray) -> list[FloatArray]:
-    """Gives the upward normal of the greatest flat face of the hull that looks down within 45°, if there is one."""
+def _largest_face(shapes: list[_Shape], up: FloatArray) -> list[FloatArray]:
+    """Return the upward normal of the hull's largest flat face that points down within 45°, if there is one."""
     points = np.unique(np.concatenate([shape.points for shape in shapes]).round(6), axis=0)
     try:
         hull = ConvexHull(points)
@@ -266,15 +269,15 @@ def _greatest_face(shapes: list[_Shape], up: FloatArray) -> list[FloatArray]:
     down = inward @ up > _STEEPEST
     if not down.any():
         return []
-    alike = (inward @ inward[down].T > _SAME_DIRECTION) * areas[:, None]
-    best = int(np.argmax(alike.sum(axis=0)))
+    coplanar = (inward @ inward[down].T > _SAME_DIRECTION) * areas[:, None]
+    best = int(np.argmax(coplanar.sum(axis=0)))
     members = inward @ inward[down][best] > _SAME_DIRECTION
     normal = (inward[members] * areas[members, None]).sum(axis=0)
     return [np.asarray(normal / np.linalg.norm(normal))]
 
 
 def _patch(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
-    """Gives the patch of a round foot or an edge: what is up to `FLATNESS` above its lowest point, at least 15 mm."""
+    """Return the patch of a round foot or an edge: up to `FLATNESS` above its lowest point, at least 15 mm wide."""
     low = min(float((_lowest_points(shape, up) @ up).min()) for shape in shapes)
     angles = np.linspace(0.0, 2.0 * np.pi, MOST_CORNERS, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ _plane_axes(up)
@@ -283,7 +286,7 @@ def _patch(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
         points = _lowest_points(shape, up)
         points = points[points @ up <= low + FLATNESS]
         if shape.geometry.shape in _ROUND:
-            # A ball of this radius, cut by a plane so far above its lowest point.
+            # Radius of a sphere's section by a plane at this height above its lowest point, to first order.
             points = (points[:, None, :] + np.sqrt(2.0 * shape.geometry.size[0] * FLATNESS) * circle).reshape(-1, 3)
         near.append(points)
     touching = np.concatenate(near)
@@ -293,7 +296,7 @@ def _patch(shapes: list[_Shape], up: FloatArray) -> FloatArray | None:
 
 
 def _plane_axes(up: FloatArray) -> FloatArray:
-    """Gives two unit vectors across `up` that turn with it to the right hand, shape (2, 3)."""
+    """Return two unit vectors normal to `up` that form a right-handed frame with it, shape (2, 3)."""
     ahead = np.eye(3)[int(np.argmin(np.abs(up)))]
     ahead = ahead - up * (up @ ahead)
     ahead /= np.linalg.norm(ahead)
@@ -305,15 +308,11 @@ def _flatten(points: FloatArray, up: FloatArray) -> FloatArray:
 
 
 def _area(corners: FloatArray, up: FloatArray) -> float:
-    return float(_hull(_flatten(corners, up)).volume)
-
-
-def _hull(flat: FloatArray) -> ConvexHull:
-    return ConvexHull(flat)
+    return float(ConvexHull(_flatten(corners, up)).volume)
 
 
 def _wide_hull(flat: FloatArray) -> ConvexHull | None:
-    """Gives the convex hull of points in a plane; None where it is narrower than a sole may be."""
+    """Return the convex hull of points in a plane; None where it is narrower than `LEAST_WIDTH`."""
     unique = np.unique(flat.round(7), axis=0)
     if len(unique) < 3:
         return None

@@ -1,4 +1,4 @@
-"""Names taken apart: the words in them, and the letters that tell left from right."""
+"""Words in names, and the letters that mark left and right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WRENCH_PAIRS = frozenset({("force", "torque"), ("six", "axis"), ("6", "axis"), 
 
 
 class SideMark(NamedTuple):
-    """Letters of a name that tell its side: where they stand, and what the other side has there."""
+    """Letters in a name that mark its side: their span, and the letters of the other side."""
 
     start: int
     end: int
@@ -42,35 +42,35 @@ class SideMark(NamedTuple):
 
 
 def words_of(name: str) -> list[str]:
-    """Gives the words of a name in lower case: ``LAnkleRoll_link2`` is l, ankle, roll, link, 2."""
+    """Return the words of a name in lower case: ``LAnkleRoll_link2`` gives l, ankle, roll, link, 2."""
     return [match.group().lower() for match in _WORD.finditer(name)]
 
 
-def speaks_of(name: str, vocabulary: Collection[str]) -> bool:
-    """Tells whether a word of a name is in a vocabulary, also with the letter of a side before it (``LLEG``)."""
+def mentions(name: str, vocabulary: Collection[str]) -> bool:
+    """Return whether a word of a name is in a vocabulary, also with a side letter before it (``LLEG``)."""
     return any(
         word in vocabulary or (word[:1] in "lr" and word[1:] in vocabulary) or word.rstrip("s") in vocabulary
         for word in words_of(name)
     )
 
 
-def speaks_of_wrench(name: str) -> bool:
-    """Tells whether a name is that of a force and torque sensor."""
+def mentions_wrench(name: str) -> bool:
+    """Return whether a name is that of a force/torque sensor."""
     words = words_of(name)
     return bool(_WRENCH_WORDS & {*words}) or any(pair in _WRENCH_PAIRS for pair in itertools.pairwise(words))
 
 
-def without(name: str, left_out: Iterable[str]) -> str:
-    """Gives the words of a name in lower case, joined by underscores, some of them left out."""
-    gone = {*left_out}
-    return "_".join(word for word in words_of(name) if word not in gone)
+def drop_words(name: str, dropped: Iterable[str]) -> str:
+    """Return the words of a name in lower case, joined by underscores, without the given words."""
+    unwanted = {*dropped}
+    return "_".join(word for word in words_of(name) if word not in unwanted)
 
 
 def side_marks(name: str) -> Iterator[tuple[SideMark, ...]]:
-    """Gives the ways to turn a name into that of the other side, the likeliest first.
+    """Yield the ways to turn a name into that of the other side, the most likely first.
 
-    The words left and right, the letters l and r as words, as one of two letters (``LF``, ``RR``), or as the first or
-    last letter of a word (``LLEG``, ``legL``). Where a name has several marks, all of one kind also change together.
+    Marks are the words left and right, and the letters l and r as words, as one of two letters (``LF``, ``RR``), or as
+    the first or last letter of a word (``LLEG``, ``legL``). Of several marks of one kind, all together come first.
     """
     spelled = [
         SideMark(match.start(), match.end(), _in_case_of("right" if match.group().lower() == "left" else "left", match))
@@ -79,10 +79,10 @@ def side_marks(name: str) -> Iterator[tuple[SideMark, ...]]:
     letters: list[list[SideMark]] = [[], [], []]
     for match in _WORD.finditer(name):
         start, end = match.span()
-        for place in dict.fromkeys((start, end - 1)):
-            if name[place] in _OTHER:
+        for index in dict.fromkeys((start, end - 1)):
+            if name[index] in _OTHER:
                 kind = 0 if end - start == 1 else 1 if end - start == 2 else 2
-                letters[kind].append(SideMark(place, place + 1, _OTHER[name[place]]))
+                letters[kind].append(SideMark(index, index + 1, _OTHER[name[index]]))
     for marks in (spelled, *letters):
         if len(marks) > 1:
             yield tuple(marks)
@@ -90,17 +90,17 @@ def side_marks(name: str) -> Iterator[tuple[SideMark, ...]]:
 
 
 def other_side(name: str, marks: Iterable[SideMark]) -> str:
-    """Gives the name with its marks changed to the other side's."""
+    """Return the name with its marks replaced by those of the other side."""
     for mark in sorted(marks, reverse=True):
         name = name[: mark.start] + mark.other + name[mark.end :]
     return name
 
 
 def side_patterns(name: str, marks: tuple[SideMark, ...]) -> list[tuple[str, str]]:
-    """Gives pairs of patterns that hold for a name and the other side's, the broadest first.
+    """Return pairs of patterns that match a name and its counterpart, the broadest first.
 
-    Everything but the marks and the delimiters beside them is a ``*``; then, with a single mark, the word after it
-    stays, and then the last word.
+    Everything but the marks and adjacent delimiters becomes ``*``. With a single mark, further patterns keep the word
+    after it, or the last word.
     """
     patterns = [_starred(name, marks)]
     if len(marks) == 1:
@@ -133,7 +133,7 @@ def _starred(name: str, marks: tuple[SideMark, ...]) -> tuple[str, str]:
 
 
 def side_of(name: str) -> str:
-    """Gives "left" or "right" where a name says it in a word or a letter, else nothing."""
+    """Return "left" or "right" where a name contains it as a word or a letter, else an empty string."""
     for marks in side_marks(name):
         first = name[marks[0].start].lower()
         if marks[0].end - marks[0].start > 1 or len(words_of(name)) > 1 or len(name) == 1:

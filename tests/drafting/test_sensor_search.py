@@ -1,4 +1,4 @@
-"""Sensors that small models have by tags, by names, or not at all."""
+"""Sensors of small models by tag, by name, or absent."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_an_mjcf_without_a_free_joint_stands_on_nothing(tmp_path) -> None:
     assert not draft.setup.soles
 
 
-def test_a_name_for_two_places_is_no_frame(tmp_path) -> None:
-    """A foot's body and joint, both called left_foot, are 8 cm apart: the site on it is the frame, or there is none."""
+def test_an_ambiguous_name_is_no_frame(tmp_path) -> None:
+    """A foot's body and joint, both named left_foot, are 8 cm apart: the site on it is the frame, or there is none."""
     text = MJCF.replace('name="left_ankle" axis', 'name="left_foot" pos="0 0 0.08" axis')
     draft = draft_of(tmp_path, text, "walker.xml")
     assert [sole.frame for sole in draft.setup.soles] == ["left_foot_force", "right_foot"]
@@ -46,8 +46,8 @@ def test_a_name_for_two_places_is_no_frame(tmp_path) -> None:
     assert finding(draft, "sole left")[0] == "missing"
 
 
-def test_gravity_is_felt_by_a_force_sensor_of_mujoco_as_it_is_written(tmp_path) -> None:
-    """MuJoCo itself, at rest and hanging in the air: the foot pulls the shank down, as sign on_robot says."""
+def test_the_drafted_sign_agrees_with_mujocos_force_sensor(tmp_path) -> None:
+    """In MuJoCo, at rest and hanging in the air, the foot pulls the shank down, as the drafted sign says."""
     mujoco = pytest.importorskip("mujoco")
     hanging = MJCF.replace('<freejoint name="floating_base"/>', "")
     model = mujoco.MjModel.from_xml_string(hanging)
@@ -77,7 +77,7 @@ def test_a_sensor_by_a_tag_in_a_urdf(tmp_path) -> None:
     assert [imu.frame for imu in draft.setup.imus] == ["pelvis"]
     assert finding(draft, "sensor") == (
         "missing",
-        "Gazebo's <sensor> of type imu refers to 'gone', which the model does not have",
+        "Gazebo's <sensor> of type imu refers to 'gone', which is not in the model",
     )
 
 
@@ -103,7 +103,7 @@ def test_a_tag_counts_before_a_name_and_a_sensor_in_the_waist_is_no_foots(tmp_pa
         ("left_ankle", "joint"),
         ("right_foot", "ground"),
     ]
-    assert finding(draft, "other wrench sensors") == ("guessed", "names of waist, which feel no sole")
+    assert finding(draft, "other wrench sensors") == ("guessed", "waist by name, not loaded by a sole")
 
 
 def test_a_marker_of_a_sensor_without_mass_below_stands_for_the_ground(tmp_path) -> None:
@@ -127,5 +127,5 @@ def test_accelerometer_and_gyroscope_at_one_place_are_one(tmp_path) -> None:
     ]
     draft = draft_of(tmp_path, biped(more="".join(frames)))
     assert {imu.frame for imu in draft.setup.imus} == {"acc_frame", "head_accelerometer"}
-    assert finding(draft, "imu head")[0] == "guessed"  # nobody knows whether it turns too
+    assert finding(draft, "imu head")[0] == "guessed"  # it is unknown whether it has a gyroscope
     assert finding(draft, "imu pelvis")[0] == "found"

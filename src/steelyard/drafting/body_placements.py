@@ -1,4 +1,4 @@
-"""Where the bodies of a model are in a posture, and which of them hang on which."""
+"""Placements of a model's bodies in a posture, and the tree that they form."""
 
 from __future__ import annotations
 
@@ -8,35 +8,38 @@ import numpy as np
 import pinocchio as pin
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
-def place_bodies(model: Model, q: FloatArray) -> list[pin.SE3]:
-    """Gives the placement of every body's joint frame in the base link's frame.
+def compute_placements(model: Model, q: FloatArray) -> list[pin.SE3]:
+    """Compute the placement of every body's joint frame in the base link's frame.
 
     Args:
         model: The model.
-        q: The configuration, shape (position_size,); where the base stands in it does not count.
+        q: Configuration, shape (position_size,); the pose of the base is ignored.
     """
-    places: list[pin.SE3] = []
+    placements: list[pin.SE3] = []
     for index, body in enumerate(model.bodies):
         if body.parent < 0:
-            places.append(pin.SE3.Identity())
+            placements.append(pin.SE3.Identity())
             continue
         start = int(model.tree.q_starts[index])
         motion = body.joint.motion(np.asarray(q[start : start + body.joint.position_size]))
-        places.append(places[body.parent] * body.placement * motion)
-    return places
+        placements.append(placements[body.parent] * body.placement * motion)
+    return placements
 
 
 def upward(model: Model) -> FloatArray:
-    """Gives the direction that is up, in the base link's axes: what the file says of how its root stands, else z."""
+    """Return the upward direction in the base link's axes, unit vector (3,).
+
+    It comes from the root's placement in the file, else it is z.
+    """
     return np.asarray(model.description.root_placement.rotation[2])
 
 
 def children_of(model: Model) -> list[list[int]]:
-    """Gives the children of every body."""
+    """Return the indices of the children of every body."""
     children: list[list[int]] = [[] for _ in model.bodies]
     for index, body in enumerate(model.bodies):
         if body.parent >= 0:
@@ -44,8 +47,8 @@ def children_of(model: Model) -> list[list[int]]:
     return children
 
 
-def chain_to(model: Model, body: int) -> list[int]:
-    """Gives the bodies from below the root to `body`, which comes last; none for the root itself."""
+def chain_from_root(model: Model, body: int) -> list[int]:
+    """Return the bodies from the first below the root to `body`; empty for the root itself."""
     chain: list[int] = []
     while body > 0:
         chain.append(body)
