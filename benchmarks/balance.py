@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, Study
 from steelyard import load_model
-from steelyard.cli.demo_story import AS_THEY_ARE, CAD, IDENTIFIED, ROBOT, TRUTH, Story, tell_story
+from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, ROBOT, TRUTH, Story, tell_story
 
 SEEDS = 20
 

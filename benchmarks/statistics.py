@@ -35,17 +35,17 @@ from benchmarks.figures import RESULTS, Figure, Study
 from benchmarks.real_robots import study_real
 from steelyard import estimate_noise, gather_evidence, identify, load_model, read_recording, reconstruct_motion
 from steelyard.identification import gather_correlated, gather_with_instruments
+from steelyard.kinematics.frame_motion import cross
 from steelyard.laboratory import DEFAULT_SENSORS, Instrument, Sensors, simulate
 from steelyard.laboratory.world import TIME_STEP
-from steelyard.motion.kinematics import cross
 from steelyard.regression.rows import base_wrench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from steelyard import BaseParameters, Evidence, Model
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory import Trial
-    from steelyard.model.parameters import FloatArray
 
 ROBOTS = ("g1", "talos", "icub", "romeo")
 MOTION_SEED = 3

@@ -11,7 +11,7 @@ from steelyard.model.parameters import to_mass_com_inertia
 from tests.humanoids import random_bodies
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 URDF_KINDS = ("revolute", "continuous", "prismatic", "fixed")
 MJCF_KINDS = ("hinge", "slide", "ball", "weld", "two hinges", "slide and hinge", "slide and ball")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.model import load_model, project_to_interior
-from steelyard.model.packages import find_file
+from steelyard.model.files.packages import find_file
 from steelyard.model.parameters import from_log_cholesky, to_log_cholesky
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 ROBOTS = "package://example-robot-data/robots/"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pinocchio as pin
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
 def mass_matrix_and_com(model: Model, positions: FloatArray) -> tuple[FloatArray, FloatArray]:

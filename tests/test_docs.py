@@ -209,7 +209,7 @@ def test_a_methods_page_has_its_figures(method: str) -> None:
 
 def test_commands_that_stand_in_other_blocks_are_run_by_other_tests() -> None:
     """Blocks of `console` are not run here: nothing may stand in them that nobody runs."""
-    elsewhere = {"steelyard demo": "cli/test_demo.py", "steelyard --help": "cli/test_manners.py"}
+    elsewhere = {"steelyard demo": "cli/test_demo.py", "steelyard --help": "cli/test_exit_codes.py"}
     told = {
         line.split("#")[0].strip()
         for page in [*pages(all_of_them=True), read_page(ROOT / "README.md", ROOT)]

@@ -12,8 +12,8 @@ from scipy.sparse import csc_matrix, diags_array
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from steelyard.identification.cascade import Level
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.solvers.lexicographic import Level
 
 _RANK = 1e-10
 _BROKEN = 1e-5

@@ -31,8 +31,8 @@ from steelyard import (
     motion_from_generalized,
     project_to_interior,
 )
-from steelyard.identification.cascade import Level, solve_cascade
-from steelyard.identification.constraint_rows import resolve_constraints
+from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.solvers.lexicographic import Level, solve_cascade
 from steelyard.laboratory.true_robot import draw_parameters
 from steelyard.model.setup import Setup
 from steelyard.regression.rows import joint_torques
@@ -40,8 +40,8 @@ from steelyard.regression.rows import joint_torques
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 RANDOM_PROBLEMS = 50
 AGREE = 1e-6
@@ -114,7 +114,7 @@ def robot_levels(model: Model, evidence: Evidence, constraints: Sequence[Constra
         seen.append(list(levels))
         return solve_cascade(levels, start)
 
-    with patch("steelyard.identification.hierarchical.solve_cascade", keep):
+    with patch("steelyard.identification.methods.hierarchical.solve_cascade", keep):
         identify(model, evidence, method="hierarchical", constraints=constraints, **options)
     return seen[0]
 
@@ -184,7 +184,7 @@ def enumerated(model: Model, evidence: Evidence, constraints: Sequence[Constrain
         seen.append(list(levels))
         return solve_cascade(levels, start)
 
-    with patch("steelyard.identification.quadratic.solve_cascade", keep):
+    with patch("steelyard.identification.methods.quadratic.solve_cascade", keep):
         begin = time.perf_counter()
         generated = identify(model, evidence, method="quadratic", alpha=alpha, constraints=[*constraints, finite])
         took = time.perf_counter() - begin

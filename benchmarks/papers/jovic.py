@@ -29,7 +29,7 @@ from steelyard import (
     simulate,
     validate,
 )
-from steelyard.identification.constraint_rows import resolve_constraints
+from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.laboratory import DEFAULT_SENSORS
 from steelyard.model.parameters import to_mass_com_inertia
 from steelyard.model.setup import WrenchSensor
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard import Estimate, Evidence, Model, Motion, Validation
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory import Payload, Trial
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 NUISANCE = ("wrench_offset", "accelerometer_bias", "imu_mounting")
 PRIORS = {

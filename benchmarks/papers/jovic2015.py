@@ -44,8 +44,8 @@ from steelyard.model.parameters import rotational_inertia_at_origin
 
 if TYPE_CHECKING:
     from steelyard import Estimate, Evidence
+    from steelyard.arrays import FloatArray
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 SEEDS = {"robot": 0, "motions": 0, "noise": 0, "sensors": 100}
 SPREAD = 0.02

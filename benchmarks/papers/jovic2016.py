@@ -47,7 +47,7 @@ from benchmarks.papers.jovic import (
 from benchmarks.papers.jovic_pictures import draw_forces, draw_masses
 from benchmarks.peers import consistent
 from steelyard import MassWithin, MatterWithin, MirrorWithin, PositiveInertia, TotalMass, identify
-from steelyard.identification.constraint_rows import resolve_constraints
+from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
 from steelyard.laboratory import Payload

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.motion.kinematics import quaternion_rotations
+from steelyard.kinematics.frame_motion import quaternion_rotations
 from steelyard.regression.gathering import residuals
 from steelyard.regression.rows import base_wrench
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
     from .jovic import Played
 

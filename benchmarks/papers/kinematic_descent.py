@@ -14,8 +14,8 @@ from scipy.spatial.transform import Rotation
 from steelyard.calibration.start import starting_states
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Problem
-    from steelyard.model.parameters import FloatArray
 
 _STEP = 1e-7
 

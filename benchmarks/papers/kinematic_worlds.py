@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steelyard import Model
+    from steelyard.arrays import FloatArray
     from steelyard.calibration import Contact, PoseNoise
-    from steelyard.model.parameters import FloatArray
 
 DEGREE = np.pi / 180.0
 ROBOTS = ("g1", "talos", "icub", "romeo")

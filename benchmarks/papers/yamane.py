@@ -26,8 +26,8 @@ from steelyard.regression.rows import base_wrench
 
 if TYPE_CHECKING:
     from steelyard import Estimate, Evidence, Model, Motion
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory import Trial
-    from steelyard.model.parameters import FloatArray
 
 SEEDS = {"robot": 0, "motions": 0, "noise": 0, "sensors": 100}
 SENSORS = 6

@@ -48,9 +48,9 @@ from steelyard.model.divergence import affine_distance
 
 if TYPE_CHECKING:
     from steelyard import Estimate, Model
+    from steelyard.arrays import FloatArray
     from steelyard.calibration import Offsets
     from steelyard.laboratory import Trial
-    from steelyard.model.parameters import FloatArray
 
 SEEDS = {"robots": 0, "trials": 0}
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steelyard import Estimate, Model, Motion
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 AXES = ("fx", "fy", "fz", "nx", "ny", "nz")
 MASSES_WITHIN = 0.35

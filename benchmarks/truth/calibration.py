@@ -24,8 +24,8 @@ from benchmarks.truth.robots import true_robot
 from benchmarks.truth.runs import spread_out
 from benchmarks.truth.scores import GEOMETRIC, plain
 from steelyard import SolverError, identify
-from steelyard.identification.base_parameters import half_width
-from steelyard.identification.methods import OPTIONS
+from steelyard.identification.estimate.base_parameters import half_width
+from steelyard.identification.methods.registry import OPTIONS
 from steelyard.laboratory.true_robot import draw_parameters
 from steelyard.model.parameters import PARAMETER_COUNT, PARAMETER_SYMBOLS, from_pseudo_inertia, to_pseudo_inertia
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from benchmarks.figures import Study
     from steelyard import Estimate, Evidence, Model
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 ROBOT, ROBOT_SEED = "g1", 0
 TRIALS = 200

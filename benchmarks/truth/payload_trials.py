@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard import Evidence, Model, Motion, Recording, Trajectory, Trial
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 RECIPE = 3
 """To be raised when this file makes other data of the same arguments."""

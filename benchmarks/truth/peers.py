@@ -22,13 +22,13 @@ from benchmarks.peers.consistent import fit_by_figaroh
 from benchmarks.truth.robots import ON_PLATES, true_robot
 from benchmarks.truth.scores import CAD, GEOMETRIC, distance, plain
 from steelyard import gather_evidence, identify
-from steelyard.identification.base_parameters import find_base_parameters
-from steelyard.identification.methods import OPTIONS, SOLVERS
+from steelyard.identification.estimate.base_parameters import find_base_parameters
+from steelyard.identification.methods.registry import OPTIONS, SOLVERS
+from steelyard.identification.methods.solution import Task
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
-from steelyard.identification.tasks import Task
+from steelyard.kinematics.blas import one_blas_thread
 from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
-from steelyard.regression.blas import one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from benchmarks.figures import Study
     from benchmarks.truth.robots import TrueRobot
     from steelyard import Evidence, Model
+    from steelyard.arrays import FloatArray
     from steelyard.identification.problem import Problem
-    from steelyard.model.parameters import FloatArray
 
 RUNS = (*(("g1", seed) for seed in range(5)), *((f"talos{ON_PLATES}", seed) for seed in range(3)))
 """figaroh's equations are of the whole robot: TALOS, whose sensors do not feel its feet, stands on force plates."""

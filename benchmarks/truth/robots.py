@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from steelyard import Evidence, Model
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory import Trial
-    from steelyard.model.parameters import FloatArray
 
 ROBOTS = ("g1", "talos", "icub", "romeo")
 SEEDS = 10

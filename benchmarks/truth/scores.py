@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.papers.jovic import NUISANCE
 from benchmarks.truth.robots import ON_PLATES
 from steelyard import SteelyardError, identify, load_model, project_to_interior, validate
-from steelyard.identification.methods import OPTIONS
+from steelyard.identification.methods.registry import OPTIONS
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
 from steelyard.model.consistency import is_possible
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from benchmarks.truth.robots import TrueRobot
     from steelyard import Estimate, Evidence, Model, Motion, Validation
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
     BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 

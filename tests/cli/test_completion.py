@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from steelyard import ready_setups
 from steelyard.cli import app
-from steelyard.cli.manners import ROAD
-from steelyard.identification.methods import OPTIONS
+from steelyard.cli.command_group import COMMANDS
+from steelyard.identification.methods.registry import OPTIONS
 from steelyard.laboratory import MOTIONS
 from steelyard.regression.nuisance import PRIORS
 
@@ -33,7 +33,7 @@ def completed(*words: str) -> list[str]:
 
 def test_commands_are_offered_in_the_order_of_the_road():
     offered = completed("")
-    assert offered == [name for name in ROAD if name in offered]
+    assert offered == [name for name in COMMANDS if name in offered]
     assert completed("va") == ["validate"]
 
 

@@ -14,10 +14,10 @@ import pytest
 from steelyard import load_estimate, load_model, read_offsets
 from steelyard.cli import demo_story
 from steelyard.cli.demo import ESTIMATE, MODEL, NUMBERS, OFFSETS, REPORT
-from steelyard.cli.demo_story import AS_THEY_ARE, CAD, IDENTIFIED, STEPS, TRUTH, Durations, tell_story
-from steelyard.cli.demo_words import WIDTH, next_steps, write_chapters
+from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, STEPS, TRUTH, Durations, tell_story
+from steelyard.cli.demo_text import WIDTH, next_steps, write_chapters
 from steelyard.exceptions import LaboratoryError
-from steelyard.model import packages
+from steelyard.model.files import packages
 from tests.cli.running import run
 from tests.laboratory.trials import robot
 

@@ -17,7 +17,7 @@ import pytest
 
 import steelyard as sy
 from steelyard.cli import main
-from steelyard.identification.methods import OPTIONS
+from steelyard.identification.methods.registry import OPTIONS
 from steelyard.regression.nuisance import PRIORS
 from tests.laboratory.trials import robot, short_trial
 

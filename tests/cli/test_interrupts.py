@@ -61,11 +61,11 @@ def tree(place: Path) -> dict[str, bytes | None]:
 @pytest.mark.parametrize(
     ("command", "files", "where", "name", "after"),
     [
-        ("identify", ["g1", "dance.npz"], "steelyard.cli.reading", "stream_motion", False),
+        ("identify", ["g1", "dance.npz"], "steelyard.cli.recording_reader", "stream_motion", False),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "save", False),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "save", True),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "write_model", True),
-        ("calibrate", ["g1", "limp.npz"], "steelyard.cli.reading", "read_recording", True),
+        ("calibrate", ["g1", "limp.npz"], "steelyard.cli.recording_reader", "read_recording", True),
         ("calibrate", ["g1", "limp.npz"], "steelyard.cli.calibrate", "draw_heights", True),
         ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.output_folder", "write_json", False),
         ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.output_folder", "write_json", True),
@@ -150,8 +150,9 @@ def test_a_long_call_does_not_keep_it_waiting(tmp_path):
 
 LEFT_RUNNING = """
 import atexit, os, signal, threading, typer
-from steelyard.cli.interrupts import run_aside
-from steelyard.cli.manners import Commands, run
+from steelyard.cli.interrupts import run_in_thread
+from steelyard.cli.command_group import Commands
+from steelyard.cli.exit_codes import run
 
 app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
 app.callback()(lambda: None)
@@ -161,7 +162,7 @@ def work():
     def forever():
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait()
-    run_aside(forever)
+    run_in_thread(forever)
 
 atexit.register(print, "taken down")
 run(app)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import steelyard as sy
-from steelyard.cli.manners import ROAD
+from steelyard.cli.command_group import COMMANDS
 from tests.cli.running import Ran, run, short_estimate
 from tests.laboratory.trials import robot, short_trial
 
@@ -61,7 +61,7 @@ WRITERS = {
 }
 """Commands that write, with where."""
 
-COMMANDS = {*ROAD}
+COMMANDS = {*COMMANDS}
 WRITTEN_LATE = sorted((set(WRITERS) & COMMANDS) - {"demo"})
 """The demo plays for most of a minute before it writes; its own tests fill its disk."""
 
@@ -179,12 +179,12 @@ def test_inspect_tells_what_does_not_fit_among_its_findings(here, file, words):
     ("file", "words"),
     [
         ("gone.urdf", r"gone\.urdf: there is no such file; check the path"),
-        ("gone.toml", r"gone\.toml: (there is no such setup file; check the path|this is a setup already; name a)"),
+        ("gone.toml", r"gone\.toml: (there is no such setup file; check the path|this is already a setup; give a)"),
         ("folder", r"folder.* a folder.*; name the"),
         ("empty.urdf", r"empty\.urdf: the file is empty; "),
-        ("empty.toml", r"empty\.toml: (in \[model\]: 'file' is missing; write|this is a setup already; name a)"),
+        ("empty.toml", r"empty\.toml: (in \[model\]: 'file' is missing; write|this is already a setup; give a)"),
         ("png.urdf", r"png\.urdf: this is no text: it holds zero bytes; give a URDF or MJCF"),
-        ("png.toml", r"png\.toml: (the setup is not UTF-8 text; save it as|this is a setup already; name a)"),
+        ("png.toml", r"png\.toml: (the setup is not UTF-8 text; save it as|this is already a setup; give a)"),
     ],
 )
 @pytest.mark.parametrize("command", sorted(set(SETUPS) & COMMANDS))

@@ -53,7 +53,7 @@ def corners(model: Model, sole: Sole) -> FloatArray:
 
 
 def sole_distances(one: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """Return the Hausdorff distance of two flat convex polygons in the plane of the second, and their height difference.
+    """Return the Hausdorff distance of two convex polygons in the plane of the second, and their height difference.
 
     Over a polygon, the distance to a convex set is largest at a corner, so corners suffice.
     """

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import block_diag
 
-from steelyard.identification.conic import FLOOR
+from steelyard.identification.methods.conic import FLOOR
 from steelyard.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from tests.identification.constrained_worlds import arm
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.identification.problem import Problem
-    from steelyard.model.parameters import FloatArray
 
 
 def bodies_of_factors(factors: FloatArray) -> FloatArray:

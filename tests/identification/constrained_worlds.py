@@ -18,7 +18,7 @@ from scipy import sparse
 
 from steelyard import gather_evidence, load_model
 from steelyard.identification import choose_parameters
-from steelyard.identification.constraint_rows import join_rows
+from steelyard.identification.constraints.resolve import join_rows
 from steelyard.model.geometry import link_points
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS, rotational_inertia_at_origin
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard import Evidence, Model
-    from steelyard.identification.constraint_rows import ConstraintSystem, Rows
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.constraints.resolve import ConstraintSystem, Rows
     from steelyard.identification.parameter_sets import ParameterSet
-    from steelyard.model.parameters import FloatArray
 
 # Mass, centre, size and axis of each link of the arm; each begins where the one before it ends.
 _LINKS = (

@@ -11,7 +11,7 @@ from tests.identification.hierarchy_oracles import Group
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
     Rows = tuple[FloatArray, FloatArray, FloatArray]
     Maker = Callable[[np.random.Generator, int, Sequence[Group]], Rows]

@@ -17,7 +17,7 @@ from scipy import sparse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 # Of clarabel: tight, and still reached on nearly every problem. A gap of 1e-12 leaves violations good to 1e-6 only; the
 # last digits come from one linear solve.

@@ -5,7 +5,7 @@ import pytest
 from scipy.signal import butter, sosfiltfilt
 
 from steelyard import Motion
-from steelyard.identification.autocorrelation import (
+from steelyard.regression.second_pass.autocorrelation import (
     correlated_products,
     effective_samples,
     estimate_autocovariance,

@@ -6,7 +6,7 @@ from scipy.optimize import lsq_linear
 
 from steelyard import IdentifiabilityError, gather_evidence, identify
 from steelyard.identification import choose_parameters
-from steelyard.identification.bounded import solve_bounded
+from steelyard.identification.methods.bounded import solve_bounded
 from steelyard.identification.problem import build_problem
 from tests.identification.worlds import reference, rich_motion, with_noise
 

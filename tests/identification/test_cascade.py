@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from steelyard.identification.cascade import Level, solve_cascade
+from steelyard.identification.solvers.lexicographic import Level, solve_cascade
 from tests.identification.hierarchies import random_hierarchy
 from tests.identification.hierarchy_oracles import (
     Group,
@@ -28,8 +28,8 @@ from tests.identification.hierarchy_oracles import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.identification.cascade import CascadeSolution
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.solvers.lexicographic import CascadeSolution
 
 SEEDS = range(50)
 # Costs are squares: this is a violation of a millionth of the level's size.

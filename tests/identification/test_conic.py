@@ -26,13 +26,14 @@ from steelyard import (
     SolverError,
     TotalMass,
 )
-from steelyard.identification import choose_parameters, conic
-from steelyard.identification.cones import body_blocks
-from steelyard.identification.conic import FLOOR, solve_conic
-from steelyard.identification.constrained import Unknowns
-from steelyard.identification.constraint_rows import resolve_constraints
+from steelyard.identification import choose_parameters
+from steelyard.identification.constraints.lmi_blocks import body_blocks
+from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.methods import conic
+from steelyard.identification.methods.conic import FLOOR, solve_conic
+from steelyard.identification.methods.quadratic import solve_quadratic
+from steelyard.identification.methods.scaled_unknowns import Unknowns
 from steelyard.identification.problem import build_problem
-from steelyard.identification.quadratic import solve_quadratic
 from steelyard.model import is_possible
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import change_frame_matrix, to_pseudo_inertia
@@ -43,11 +44,11 @@ from tests.identification.worlds import reference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.identification.conic import ConicSolution
-    from steelyard.identification.constraint_rows import ConstraintSystem
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.constraints.resolve import ConstraintSystem
+    from steelyard.identification.methods.conic import ConicSolution
     from steelyard.identification.problem import Problem
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
 TIGHT = (ComInside("hull"), PositiveInertia(0.5), MatterInside("ellipsoid"), MatterWithin(0.0), TotalMass(6.6))

@@ -25,9 +25,15 @@ from steelyard import (
     parse_constraints,
 )
 from steelyard.exceptions import IdentifiabilityError, ModelError
-from steelyard.identification.constraint_rows import ConstraintSystem, Rows, Separator, join_rows, resolve_constraints
-from steelyard.identification.directions import icosahedron_directions, tensor_rows
-from steelyard.identification.separators import HullSeparator, InertiaSeparator
+from steelyard.identification.constraints.cutting_planes import HullSeparator, InertiaSeparator
+from steelyard.identification.constraints.directions import icosahedron_directions, tensor_rows
+from steelyard.identification.constraints.resolve import (
+    ConstraintSystem,
+    Rows,
+    Separator,
+    join_rows,
+    resolve_constraints,
+)
 from steelyard.model.geometry import link_points
 from steelyard.model.mirror import find_pairs, mirror_parameters
 from steelyard.model.parameters import PARAMETER_SYMBOLS, from_mass_com_inertia, rotational_inertia_at_origin
@@ -38,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Model
+    from steelyard.arrays import FloatArray
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 USUAL: tuple[Constraint, ...] = (LeastMass(), ComInside("auto"), PositiveInertia(0.0), MassWithin(0.35))
 

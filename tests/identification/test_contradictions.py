@@ -24,8 +24,9 @@ from steelyard import (
     load_model,
 )
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification import choose_parameters, contradictions
-from steelyard.identification.constraint_rows import join_rows, refuse_contradictions, resolve_constraints
+from steelyard.identification import choose_parameters
+from steelyard.identification.constraints import contradictions
+from steelyard.identification.constraints.resolve import join_rows, refuse_contradictions, resolve_constraints
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS
 from tests.humanoids import random_bodies
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Model
-    from steelyard.identification.constraint_rows import Rows
+    from steelyard.identification.constraints.resolve import Rows
     from steelyard.model.constraints import Constraint
 
 USUAL: tuple[Constraint, ...] = (LeastMass(), ComInside(), PositiveInertia(), MirrorWithin(), MassWithin(0.35))

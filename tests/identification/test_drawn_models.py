@@ -18,9 +18,9 @@ from steelyard import (
     load_estimate,
     load_model,
 )
-from steelyard.identification.constraint_rows import resolve_constraints
-from steelyard.identification.drawn_models import DrawnModels, sample_models
-from steelyard.identification.sampling import Mixing, draw
+from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.sampling.drawn_models import DrawnModels, sample_models
+from steelyard.identification.sampling.draws import Mixing, draw
 from steelyard.model import is_possible
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.motion import motion_from_generalized

@@ -11,15 +11,21 @@ from scipy.optimize import nnls
 from scipy.stats import special_ortho_group
 
 from steelyard import IdentifiabilityError, MatterInside, ModelError, identify, load_model
-from steelyard.identification.constraint_rows import resolve_constraints
-from steelyard.identification.enclosures import Ellipsoid, ellipsoid_rows, enclosing_ellipsoid, outer_points, slab_rows
+from steelyard.identification.constraints.matter_ellipsoids import (
+    Ellipsoid,
+    ellipsoid_rows,
+    enclosing_ellipsoid,
+    outer_points,
+    slab_rows,
+)
+from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.model.parameters import change_frame, from_mass_com_inertia
 from tests.identification.constrained_worlds import arm, arm_evidence
 from tests.identification.test_constraint_rows import ROUND, SHAPES, filled_parameters, loaded, surface
 
 if TYPE_CHECKING:
-    from steelyard.identification.constraint_rows import ConstraintSystem
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.constraints.resolve import ConstraintSystem
 
 PLACES = ("ellipsoid", "box", "hull")
 

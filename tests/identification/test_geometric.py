@@ -14,11 +14,11 @@ from scipy.stats import special_ortho_group, wishart
 
 from steelyard import Frozen, IdentifiabilityError, MassWithin, TotalMass, gather_evidence, identify, load_model
 from steelyard.identification import choose_parameters
-from steelyard.identification.constraint_rows import resolve_constraints
-from steelyard.identification.geometric_constraints import hold_constraints
-from steelyard.identification.landscape import Landscape, build_landscape
+from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.identification.link_groups import group_links
-from steelyard.identification.prior_weights import PriorWeights, find_prior_weights, log_evidence
+from steelyard.identification.methods.geometric_constraints import hold_constraints
+from steelyard.identification.methods.geometric_energy import Landscape, build_landscape
+from steelyard.identification.methods.marginal_likelihood import PriorWeights, find_prior_weights, log_evidence
 from steelyard.identification.problem import build_problem
 from steelyard.model.consistency import is_possible
 from steelyard.model.divergence import log_det_divergence

@@ -24,8 +24,8 @@ from steelyard import (
     parse_constraints,
 )
 from steelyard.identification import choose_parameters
-from steelyard.identification.constraint_rows import resolve_constraints
-from steelyard.identification.hierarchical import LEVELS, read_levels, solve_hierarchical
+from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.methods.hierarchical import LEVELS, read_levels, solve_hierarchical
 from steelyard.identification.problem import build_problem
 from steelyard.regression.rows import base_rows
 from tests.identification.constrained_worlds import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Estimate, Evidence, Model
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from tests.identification.constrained_worlds import Scaled
 
 USUAL = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin(), MassWithin(0.35))

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from steelyard import EvidenceError, MotionError, gather_evidence, identify, is_possible, motion_from_generalized
-from steelyard.identification.instruments import (
+from steelyard.kinematics.frame_motion import frame_motion
+from steelyard.regression.rows import base_wrench
+from steelyard.regression.second_pass.instruments import (
     align,
     follow_slowly,
     gather_correlated,
     gather_with_instruments,
     move_base,
 )
-from steelyard.identification.second_pass import begin_second_pass, least_squares
-from steelyard.motion.kinematics import frame_motion
-from steelyard.regression.rows import base_wrench
+from steelyard.regression.second_pass.motion_rows import begin_second_pass, least_squares
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
 
 COUNT = 500

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard import Estimate, Model
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 # Parent, where the joint is, its axis, mass, centre of mass and size: a trunk with two arms, one of two links.
 LINKS = {

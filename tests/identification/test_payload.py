@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from steelyard import EvidenceError, IdentifiabilityError, Payload, gather_evidence, is_possible
-from steelyard.identification.payload import find_payload
-from steelyard.identification.payload_fit import fit_loads, load_slopes, small_load
-from steelyard.identification.payload_problem import PayloadProblem, build_payload_problem, point_parameters
 from steelyard.laboratory.true_robot import add_payloads
 from steelyard.model.parameters import change_frame_matrix, from_mass_com_inertia
 from steelyard.model.spread import model_spread
 from steelyard.motion import motion_from_generalized
+from steelyard.payload.payload_fit import fit_loads, load_slopes, small_load
+from steelyard.payload.payload_problem import PayloadProblem, build_payload_problem, point_parameters
+from steelyard.payload.search import find_payload
 from steelyard.regression.rows import joint_torques
 from tests.identification.constrained_worlds import arm, arm_truth
 from tests.identification.worlds import reference, truth
@@ -25,7 +25,7 @@ from tests.regression.motions import standing_motion
 
 if TYPE_CHECKING:
     from steelyard import Evidence, Motion
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 HAND, TORSO = "left_wrist_yaw_link", "torso_link"
 PLACE = (0.08, -0.01, 0.03)

@@ -27,10 +27,11 @@ from steelyard import (
     load_estimate,
     parse_constraints,
 )
-from steelyard.identification import choose_parameters, methods
-from steelyard.identification.constraint_rows import join_rows, resolve_constraints
+from steelyard.identification import choose_parameters
+from steelyard.identification.constraints.resolve import join_rows, resolve_constraints
+from steelyard.identification.methods import registry as methods
+from steelyard.identification.methods.quadratic import CANDIDATES, solve_quadratic
 from steelyard.identification.problem import build_problem
-from steelyard.identification.quadratic import CANDIDATES, solve_quadratic
 from steelyard.regression.rows import base_rows
 from tests.identification.constrained_worlds import (
     OFF,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Estimate
-    from steelyard.identification.constraint_rows import ConstraintSystem
+    from steelyard.identification.constraints.resolve import ConstraintSystem
 
 PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
 # With so little weight on the prior, noise pushes the arm's links against what is possible.

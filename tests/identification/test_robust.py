@@ -7,8 +7,8 @@ import pytest
 
 from steelyard import IdentifiabilityError, gather_evidence, identify
 from steelyard.exceptions import EvidenceError
-from steelyard.identification.robust import gather_robust, huber_weights
-from steelyard.identification.second_pass import least_squares
+from steelyard.regression.second_pass.motion_rows import least_squares
+from steelyard.regression.second_pass.robust import gather_robust, huber_weights
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
 
 SHARE = 0.05

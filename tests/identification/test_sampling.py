@@ -10,11 +10,11 @@ from scipy.linalg import block_diag
 from scipy.stats import chi2, kstest, norm, truncnorm, wishart
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
-from steelyard.identification.mixing import effective_counts, r_hat
-from steelyard.identification.posterior import Posterior
-from steelyard.identification.sampling import draw
-from steelyard.identification.small_factors import COLUMNS, ROWS, are_positive, factorise, invert, to_matrices
-from steelyard.identification.whitening import whiten
+from steelyard.identification.sampling.convergence import effective_counts, r_hat
+from steelyard.identification.sampling.draws import draw
+from steelyard.identification.sampling.posterior import Posterior
+from steelyard.identification.sampling.small_factors import COLUMNS, ROWS, are_positive, factorise, invert, to_matrices
+from steelyard.identification.sampling.whitening import whiten
 from steelyard.model.consistency import is_possible
 from steelyard.model.parameters import PARAMETER_COUNT, from_pseudo_inertia, to_pseudo_inertia
 from tests.humanoids import random_bodies

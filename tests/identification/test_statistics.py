@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from steelyard import IdentifiabilityError, gather_evidence, identify
-from steelyard.identification.base_parameters import reduce_to_essential
-from steelyard.identification.groupings import describe_grouping
+from steelyard.identification.estimate.base_parameters import reduce_to_essential
+from steelyard.identification.estimate.groupings import describe_grouping
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
 
 

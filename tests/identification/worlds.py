@@ -16,7 +16,7 @@ from tests.regression.motions import standing_motion
 
 if TYPE_CHECKING:
     from steelyard import Model
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 COUNT = 300
 

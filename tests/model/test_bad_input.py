@@ -266,7 +266,7 @@ def test_missing_things_are_named(tmp_path, monkeypatch) -> None:
     (tmp_path / "klingon.urdf").write_bytes(b'<?xml version="1.0" encoding="klingon"?><robot/>')
     with pytest.raises(ModelError, match="encoding 'klingon' is unknown"):
         load_model(tmp_path / "klingon.urdf")
-    monkeypatch.setattr("steelyard.model.packages._installed_shares", lambda: iter(()))
+    monkeypatch.setattr("steelyard.model.files.packages._installed_shares", lambda: iter(()))
     with pytest.raises(ModelError, match=r"pip install 'steelyard\[robots\]'"):
         load_model("g1")
 

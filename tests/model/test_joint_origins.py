@@ -16,8 +16,8 @@ from hypothesis import given
 import steelyard as sy
 from steelyard.exceptions import ModelError, MotionError
 from steelyard.model import find_pairs, load_model
-from steelyard.model.joint_origins import write_with_offsets
-from steelyard.model.names import match_pattern
+from steelyard.model.files.joint_origins import write_with_offsets
+from steelyard.model.name_patterns import match_pattern
 from tests.generated_trees import MJCF_KINDS, URDF_KINDS, mjcf_text, trees, urdf_text
 from tests.humanoids import FILES, LOCKS, humanoid, path_of, shaken
 
@@ -245,7 +245,7 @@ def test_a_file_that_would_be_wrong_is_not_written(broken: str, tmp_path, monkey
     (tmp_path / "hand.urdf").write_text(HAND)
     model = load_model(tmp_path / "hand.urdf", lock={"curl": 0.125, "slide": 0.125})
     forgotten = {"origin": "_move_origin", "limit": "_shift_positions", "mimic": "_couple"}[broken]
-    monkeypatch.setattr(f"steelyard.model.urdf_joints.{forgotten}", lambda *_: [])
+    monkeypatch.setattr(f"steelyard.model.files.urdf_joints.{forgotten}", lambda *_: [])
     (tmp_path / "out.urdf").write_text("mine")
     with pytest.raises(ModelError, match=r"read again, .* nothing was written"):
         write_with_offsets(model, {"bend": 0.25}, tmp_path / "out.urdf")

@@ -6,12 +6,12 @@ from scipy.signal import butter, sosfiltfilt
 from scipy.spatial.transform import Rotation
 
 from steelyard import Recording, load_model
+from steelyard.kinematics.quaternions import normalised, without_jumps
 from steelyard.laboratory import simulate
 from steelyard.motion import reconstruct_motion
 from steelyard.motion.base_state import ImuBase, PoseBase, SoleBase
 from steelyard.motion.cutoff import HIGHEST, LOWEST, USUAL, choose_cutoff
 from steelyard.motion.leverage import joint_leverage, recorded_postures
-from steelyard.motion.quaternions import normalised, without_jumps
 from steelyard.recording import columns
 from steelyard.regression import residuals
 from tests.laboratory.trials import robot, short_trial

@@ -1,11 +1,12 @@
 """Values of the whole pipeline, stored before the source was rearranged: ``python -m tests.oracles.pipeline``.
 
-On each of four robots: every method's estimate, encoder offsets, delays, noise, a payload and a validation, from the laboratory's own
-recordings; on a fixed arm every method, from torques that Pinocchio computes. The script uses public names only, so that it runs on either side
-of a rearrangement. ``--write`` stores the values; without it they are compared, each array relative to its greatest entry.
+On each of four robots: every method's estimate, encoder offsets, delays, noise, a payload and a validation, from the
+laboratory's own recordings; on a fixed arm every method, from torques that Pinocchio computes. The script uses public
+names only, so that it runs on either side of a rearrangement. ``--write`` stores the values; without it they are
+compared, each array relative to its greatest entry.
 
-The recordings come out of a simulation, which other processors round differently: where the stored hash of a robot's recordings is not
-met, its values are not comparable, and that is said.
+The recordings come out of a simulation, which other processors round differently: where the stored hash of a robot's
+recordings is not met, its values are not comparable, and that is said.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ METHODS = ("truncated", "bounded", "base", "quadratic", "hierarchical", "conic",
 SENSORS = ("wrench_offset", "accelerometer_bias", "imu_mounting")
 STORED = Path(__file__).with_name("pipeline.npz")
 TOLERANCE = 1e-10
-"""Greatest difference that counts as agreement, relative to the greatest entry of an array: asked for of the rearrangement."""
+"""Greatest difference that counts as agreement, relative to the greatest entry of an array."""
 
 
 def robot_values(name: str) -> dict[str, Any]:

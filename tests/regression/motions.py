@@ -12,8 +12,8 @@ from steelyard.motion import Motion, motion_from_generalized
 from tests.humanoids import random_configuration
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
 def standing_motion(
@@ -102,7 +102,7 @@ def _jacobian(built: pin.Model, data: pin.Data, joint: int, placement: pin.SE3) 
 
 def _hanging(true: Model, built: pin.Model, data: pin.Data, q, v, a, top: int) -> pin.Force:
     """Gives the wrench (world) that the bodies from `top` downwards need for their motion."""
-    from steelyard.regression.traversal import subtree_mask
+    from steelyard.kinematics.traversal import subtree_mask
 
     pin.forwardKinematics(built, data, q, v, a)
     total = pin.Force.Zero()

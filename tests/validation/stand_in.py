@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard import Model
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.regression import Origin
 
 

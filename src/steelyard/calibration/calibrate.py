@@ -24,17 +24,17 @@ from steelyard.calibration.solving import reduce_rows
 from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import name_suspects
 from steelyard.exceptions import IdentifiabilityError, ModelError
-from steelyard.model.names import did_you_mean, in_words
-from steelyard.regression.blas import one_blas_thread
+from steelyard.kinematics.blas import one_blas_thread
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.suspects import Suspect
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.recording import Recording
 
 MOUNTING = 0.05 * DEGREE

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.motion.kinematics import axis_rotations, cross, quaternion_rotations
+from steelyard.kinematics.frame_motion import axis_rotations, cross, quaternion_rotations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,12 @@ from scipy.spatial.transform import Rotation
 
 from steelyard.calibration.noise import DEGREE, PoseNoise
 from steelyard.exceptions import IdentifiabilityError, RecordingError, SolverError
-from steelyard.model.names import in_words
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.fitting import Fit
     from steelyard.calibration.problem import Problem
-    from steelyard.model.parameters import FloatArray
 
 STEEP = 20.0 * DEGREE
 """Tilt of soles (rad) that encoders off by the usual few degrees do not explain."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.names import did_you_mean
 from steelyard.stance.footing import FLATNESS
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 FLOOR = "floor"
 """Name of the plane on which all soles stand unless another is said."""

@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.fitting import Fit
-    from steelyard.model.parameters import FloatArray
 
 _MOST, _FEWEST, _MOST_ERRORS = 120, 40, 720
 """Poses from which likeness is found, spread evenly: fewer where many inertial sensors tell much in each, as the work

@@ -22,20 +22,20 @@ from steelyard.calibration.problem import Problem
 from steelyard.calibration.solving import reduce_rows
 from steelyard.calibration.start import starting_states
 from steelyard.exceptions import IdentifiabilityError, StanceError
-from steelyard.model.names import did_you_mean
+from steelyard.kinematics.blas import one_blas_thread
 from steelyard.recording import Recording
-from steelyard.regression.blas import one_blas_thread
 from steelyard.stance.postures import Wish, solve_posture
 from steelyard.stance.standing import stand_up
 from steelyard.stance.support import inside_margin
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.standing import Standing
 
 CANDIDATES = 300

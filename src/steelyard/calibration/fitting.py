@@ -13,13 +13,13 @@ from steelyard.calibration.problem import size_of
 from steelyard.calibration.solving import Solved, settle_poses, solve
 from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import find_aside, hold_against_others, parts_of
-from steelyard.regression.blas import one_blas_thread
+from steelyard.kinematics.blas import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Linear, Problem, State
-    from steelyard.model.parameters import FloatArray
 
 USUAL_ANGLE, USUAL_LENGTH = 5.0 * DEGREE, 0.01
 """How far encoders are usually off (rad, and m where they slide). What data tell less well counts as undetermined."""

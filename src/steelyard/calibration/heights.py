@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Problem, State
-    from steelyard.model.parameters import FloatArray
 
 
 def corner_heights(problem: Problem, state: State) -> FloatArray:

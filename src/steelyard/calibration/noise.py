@@ -14,8 +14,8 @@ from steelyard.exceptions import IdentifiabilityError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Linear, Problem
-    from steelyard.model.parameters import FloatArray
 
 DEGREE = np.pi / 180.0
 

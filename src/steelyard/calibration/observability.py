@@ -9,15 +9,15 @@ import numpy as np
 from scipy.linalg import qr
 
 from steelyard.calibration.solving import with_prior
-from steelyard.model.names import in_words
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Problem, State
-    from steelyard.model.parameters import FloatArray
 
 TOLD = 0.2
 """Standard error, as a share of how far encoders are usually off, up to which an offset counts as observable."""

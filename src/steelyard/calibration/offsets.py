@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.dependence import Likeness
     from steelyard.calibration.fitting import Fit
     from steelyard.calibration.noise import Weights
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from steelyard.calibration.poses import PoseSet
     from steelyard.calibration.suspects import Suspect
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.solving import Reduced
-    from steelyard.model.parameters import FloatArray
 
 
 def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDArray[np.int64]:

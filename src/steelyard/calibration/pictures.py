@@ -12,8 +12,8 @@ from steelyard.exceptions import RecordingError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.offsets import Offsets
-    from steelyard.model.parameters import FloatArray
 
 BEFORE, AFTER, FAINT = "#0072b2", "#d55e00", "#8a8a8a"
 _SHOWN = 4

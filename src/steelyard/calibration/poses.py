@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 _DAYS = 1e6
 _UNIT = 0.02

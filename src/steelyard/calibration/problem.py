@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.contacts import Contact, Marker, Touch
     from steelyard.calibration.poses import PoseSet
-    from steelyard.model.parameters import FloatArray
 
 Kind = Literal["orientation", "contact", "marker", "touch"]
 

@@ -8,17 +8,17 @@ import numpy as np
 
 from steelyard.calibration.poses import PoseSet, refuse_lengths
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean
 from steelyard.recording import Recording
 from steelyard.recording.column_names import QUATERNION_AXES, joint_columns
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 WINDOW = 0.05
 """Seconds over which readings are averaged: what a slowly moved joint does in that time is a straight line to 0.01°."""

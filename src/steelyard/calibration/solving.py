@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Linear, Problem, State
-    from steelyard.model.parameters import FloatArray
 
 ITERATIONS = 60
 _TRIES = 15

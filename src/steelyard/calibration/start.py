@@ -12,9 +12,9 @@ from steelyard.calibration.problem import State
 from steelyard.exceptions import IdentifiabilityError
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.chains import FramePlaces
     from steelyard.calibration.problem import Problem
-    from steelyard.model.parameters import FloatArray
 
 _ROUNDS = 30
 _HEADINGS = 8

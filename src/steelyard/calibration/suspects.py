@@ -15,8 +15,8 @@ from steelyard.calibration.solving import reduce_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.problem import Linear, Problem
-    from steelyard.model.parameters import FloatArray
 
 FALSE_ALARMS = 0.02
 """Share of sound poses in which something is suspected. What is set aside in vain costs little; what is kept in vain

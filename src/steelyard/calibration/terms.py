@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from steelyard.motion.kinematics import cross
+from steelyard.kinematics.frame_motion import cross
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.calibration.chains import Chains, FramePlaces
     from steelyard.calibration.contacts import Contact
-    from steelyard.model.parameters import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

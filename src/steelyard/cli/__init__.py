@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from steelyard import __version__
-from steelyard.cli.manners import Commands, run
+from steelyard.cli.command_group import Commands
+from steelyard.cli.exit_codes import run
 
 app = typer.Typer(
     name="steelyard",

@@ -18,11 +18,11 @@ from steelyard.calibration import calibrate as calibrate_joints
 from steelyard.calibration.calibrate import MOST_POSES, MOUNTING
 from steelyard.calibration.pictures import draw_heights, draw_poses
 from steelyard.calibration.summary import WIDTH
-from steelyard.cli.arguments import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.reading import Reader
-from steelyard.cli.wording import print_wrapped, tell_next
+from steelyard.cli.recording_reader import Reader
+from steelyard.cli.shared_options import AsJson, Force, Quiet, Recordings, SetupName
+from steelyard.cli.terminal import print_wrapped, tell_next
 from steelyard.model import Model, load_model
 from steelyard.motion.encoder_offsets import write_calibrated_model
 from steelyard.recording import Recording

@@ -17,16 +17,16 @@ from rich.console import Console
 from rich.text import Text
 
 import steelyard
-from steelyard.cli.arguments import AsJson, Force, Quiet
-from steelyard.cli.demo_words import Chapter, next_steps, write_chapters
-from steelyard.cli.interrupts import run_aside
+from steelyard.cli.demo_text import Chapter, next_steps, write_chapters
+from steelyard.cli.interrupts import run_in_thread
 from steelyard.cli.output_folder import check_folder, write_json, write_together
 from steelyard.cli.progress import shorten, show_progress
+from steelyard.cli.shared_options import AsJson, Force, Quiet
 from steelyard.model import load_model
 from steelyard.report.page import REPORT_PARTS
 
 if TYPE_CHECKING:
-    from steelyard.cli.demo_story import Story
+    from steelyard.cli.demo_run import Story
 
 FOLDER = Path("steelyard-demo")
 REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS = (
@@ -64,7 +64,7 @@ def demo(
     """
     begin = time.monotonic()
     _ = steelyard.simulate  # tells what to install where the laboratory is missing
-    told: Any = import_module("steelyard.cli.demo_story")
+    told: Any = import_module("steelyard.cli.demo_run")
     model = load_model(told.ROBOT)
     missing = [package for package in REPORT_PARTS if find_spec(package) is None]
     names = [name for name in (REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS) if not (missing and name == REPORT)]
@@ -78,7 +78,7 @@ def demo(
         def say(words: str) -> None:
             progress.update(task, description=shorten(words))
 
-        story: Story = run_aside(lambda: told.tell_story(model, seed=seed, tell=say))
+        story: Story = run_in_thread(lambda: told.tell_story(model, seed=seed, tell=say))
         say(_WRITING[0])
         files, notes = write_demo(output, names, story, _command(output, seed))
 
@@ -133,7 +133,7 @@ def write_demo(folder: Path, names: Sequence[str], story: Story, command: str) -
 
 def write_demo_report(path: Path, story: Story, command: str) -> None:
     """Writes the story's report: estimate, validation, both motions, offsets, balance, and the truth."""
-    from steelyard.cli.demo_story import SENSORS  # noqa: PLC0415  (it needs the laboratory)
+    from steelyard.cli.demo_run import SENSORS  # noqa: PLC0415  (it needs the laboratory)
     from steelyard.report import Report, show_balance, trace_motions  # noqa: PLC0415  (it takes a while to load)
 
     truth, estimate = story.truth, story.estimate

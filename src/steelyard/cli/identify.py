@@ -16,7 +16,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from steelyard.cli.arguments import (
+from steelyard.cli.output_folder import check_folder, write_json, write_together
+from steelyard.cli.preparation import Heard, Noise, hear_sensors
+from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.recording_reader import Reader, gather_each, take_offsets
+from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
     Force,
@@ -28,17 +32,13 @@ from steelyard.cli.arguments import (
     choose_nuisances,
     complete_nuisances,
 )
-from steelyard.cli.hearing import Heard, Noise, hear_sensors
-from steelyard.cli.output_folder import check_folder, write_json, write_together
-from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.reading import Reader, gather_each, take_offsets
-from steelyard.cli.wording import print_wrapped, tell_next
+from steelyard.cli.terminal import print_wrapped, tell_next
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import DrawnModels, Estimate, choose_parameters
 from steelyard.identification import identify as identify_parameters
-from steelyard.identification.drawn_models import METHODS as DRAWN
 from steelyard.identification.link_groups import group_links
-from steelyard.identification.methods import OPTIONS, UNCONSTRAINED, check_constraints
+from steelyard.identification.methods.registry import OPTIONS, UNCONSTRAINED, check_constraints
+from steelyard.identification.sampling.drawn_models import METHODS as DRAWN
 from steelyard.model import Model, load_model
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import Constraint

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.arguments import AsJson, Force, Quiet
 from steelyard.cli.output_folder import check_file, write_files
 from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.wording import print_wrapped
+from steelyard.cli.shared_options import AsJson, Force, Quiet
+from steelyard.cli.terminal import print_wrapped
 from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
 from steelyard.drafting.toml_text import plain
 

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.arguments import AsJson, Quiet, Recordings, SetupName
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.reading import survey_seconds
-from steelyard.cli.wording import on_one_line, print_finding
+from steelyard.cli.recording_reader import survey_seconds
+from steelyard.cli.shared_options import AsJson, Quiet, Recordings, SetupName
+from steelyard.cli.terminal import on_one_line, print_finding
 from steelyard.exceptions import RecordingWarning
 from steelyard.inspection import Inspection, inspect_recording
 from steelyard.inspection.inspection import Channel

@@ -1,33 +1,34 @@
-"""Ctrl-C: it ends a command once, never in the middle of putting files in place, and what was written is known."""
+"""Ctrl-C handling: it ends a command once, never while files are being put in place, and reports what was written."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
-_WRITTEN: ContextVar[tuple[Path, ...]] = ContextVar("written", default=())
-_WORK = "steelyard work"
-_LOOK = 0.1
-"""Seconds between two looks at whether the work is done, or Ctrl-C was pressed."""
+_THREAD_NAME = "steelyard work"
+_POLL_SECONDS = 0.1
+"""Time between two checks for Ctrl-C while work runs in a thread. Set by judgement: short enough to feel immediate."""
+
+written: list[Path] = []
+"""Files that the running command has put in place; `exit_codes` clears it at the start of a command."""
 
 
 @contextmanager
-def listen_once() -> Iterator[None]:
-    """Lets the first Ctrl-C raise KeyboardInterrupt, and the next ones nothing: tidying up is not interrupted."""
+def interrupt_once() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first Ctrl-C and ignore the next ones, so that they cannot interrupt clean-up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    # What nobody may interrupt (nohup, a background job of a shell) stays so.
+    # Where SIGINT is ignored already (nohup, a background job of a shell) it stays ignored.
     if not _in_main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -40,7 +41,7 @@ def listen_once() -> Iterator[None]:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Keeps Ctrl-C waiting until the end of the block, where it then has its effect."""
+    """Defer Ctrl-C to the end of the block."""
     if not _in_main_thread():
         yield
         return
@@ -54,44 +55,46 @@ def hold_interrupts() -> Iterator[None]:
             before(*waiting[0])
 
 
-def run_aside(work: Callable[[], Result]) -> Result:
-    """Gives what `work` gives; it runs in a thread of its own, so that Ctrl-C need not wait for a long call in C."""
-    outcome: list[Result] = []
-    failure: list[BaseException] = []
+def run_in_threads(works: Mapping[str, Callable[[], Result]], *, at_once: int = 1) -> dict[str, Result]:
+    """Run functions in daemon threads, so that Ctrl-C need not wait for a long call in C.
 
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:  # noqa: BLE001  (raised again below, whatever it is)
-            failure.append(error)
+    Args:
+        works: The functions, by name. After a failure no further one is started.
+        at_once: How many run at the same time.
 
-    thread = threading.Thread(target=run, name=_WORK, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_LOOK)
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    Returns:
+        Their results, by name.
+    """
+    turns, results, failures = threading.Semaphore(at_once), dict[str, Result](), list[BaseException]()
 
+    def run(name: str) -> None:
+        with turns:
+            if failures:
+                return
+            try:
+                results[name] = works[name]()
+            except BaseException as error:  # noqa: BLE001  (raised again below, whatever it is)
+                failures.append(error)
 
-def is_left_running() -> bool:
-    """Tells whether work goes on in a thread of its own although nobody waits for it any more."""
-    return any(thread.name == _WORK for thread in threading.enumerate())
-
-
-def forget_written() -> None:
-    """Begins a command: nothing is written yet."""
-    _WRITTEN.set(())
-
-
-def remember_written(paths: Iterable[Path]) -> None:
-    """Says that these files are in place; an interrupt from now on tells so."""
-    _WRITTEN.set((*_WRITTEN.get(), *paths))
+    threads = [threading.Thread(target=run, args=(name,), name=_THREAD_NAME, daemon=True) for name in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+    if failures:
+        raise failures[0]
+    return {name: results[name] for name in works}
 
 
-def written() -> tuple[Path, ...]:
-    """Gives the files that this command has put in place so far."""
-    return _WRITTEN.get()
+def run_in_thread(work: Callable[[], Result]) -> Result:
+    """Run one function as `run_in_threads` does, and return its result."""
+    return run_in_threads({"": work})[""]
+
+
+def is_work_running() -> bool:
+    """Return whether a thread of `run_in_threads` is still at work, although nothing waits for it any more."""
+    return any(thread.name == _THREAD_NAME for thread in threading.enumerate())
 
 
 def _in_main_thread() -> bool:

@@ -15,9 +15,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from steelyard.cli.interrupts import hold_interrupts, remember_written
+from steelyard.cli.interrupts import hold_interrupts, written
 from steelyard.exceptions import SteelyardError
-from steelyard.model.names import in_words
+from steelyard.wording import in_words
 
 
 def check_folder(
@@ -142,7 +142,7 @@ def write_files(writers: Mapping[Path, Callable[[Path], object]], *, place: str 
                     aside = path.with_name(f"{mark}old.{path.name}")
                     _move(path.with_name(f"{mark}{path.name}"), path, aside, replaced)
             with hold_interrupts():
-                remember_written(writers)
+                written.extend(writers)
                 done = True
         finally:
             if not done:

@@ -9,7 +9,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from steelyard.cli.arguments import (
+from steelyard.cli.output_folder import check_file, deliver
+from steelyard.cli.preparation import hear_sensors
+from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.recording_reader import Reader, gather_each, take_offsets
+from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
     Force,
@@ -20,15 +24,11 @@ from steelyard.cli.arguments import (
     choose_nuisances,
     complete_nuisances,
 )
-from steelyard.cli.hearing import hear_sensors
-from steelyard.cli.output_folder import check_file, deliver
-from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.reading import Reader, gather_each, take_offsets
-from steelyard.cli.wording import print_wrapped
+from steelyard.cli.terminal import print_wrapped
 from steelyard.identification import find_payload
-from steelyard.identification.payload_checks import choose_links
 from steelyard.model import load_model
 from steelyard.motion.reconstruct import Base as BaseName
+from steelyard.payload.payload_checks import choose_links
 from steelyard.recording.reading import find_format
 
 _SEARCH_A_LINK = 0.02

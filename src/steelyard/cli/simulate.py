@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 import steelyard
-from steelyard.cli.arguments import AsJson, Force, Quiet, SetupName, check_names, parse_pair
-from steelyard.cli.interrupts import run_aside
+from steelyard.cli.interrupts import run_in_thread
 from steelyard.cli.output_folder import check_file, write_files, write_json
 from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.wording import print_wrapped
+from steelyard.cli.shared_options import AsJson, Force, Quiet, SetupName, check_names, parse_pair
+from steelyard.cli.terminal import print_wrapped
 from steelyard.exceptions import LaboratoryError, SteelyardError
 from steelyard.model import load_model
 from steelyard.model.parameters import PARAMETER_SYMBOLS
@@ -102,7 +102,7 @@ def simulate(
 
     console = Console(quiet=quiet or as_json)
     with show_progress(quiet=quiet) as progress, show_usual(progress, f"Playing {motion}", _usual(motion, duration)):
-        trial: Trial = run_aside(
+        trial: Trial = run_in_thread(
             lambda: _play(
                 model,
                 motion,

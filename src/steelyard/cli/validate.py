@@ -9,7 +9,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from steelyard.cli.arguments import (
+from steelyard.cli.output_folder import check_file, deliver
+from steelyard.cli.progress import show_progress
+from steelyard.cli.recording_reader import Reader, take_offsets
+from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
     Force,
@@ -19,17 +22,14 @@ from steelyard.cli.arguments import (
     choose_nuisances,
     complete_nuisances,
 )
-from steelyard.cli.output_folder import check_file, deliver
-from steelyard.cli.progress import show_progress
-from steelyard.cli.reading import Reader, take_offsets
-from steelyard.cli.wording import print_wrapped
+from steelyard.cli.terminal import print_wrapped
 from steelyard.identification import load_estimate
-from steelyard.model.names import in_words
 from steelyard.motion.reconstruct import Base as BaseName
 from steelyard.recording.reading import find_format
 from steelyard.regression.nuisance import PRIORS
 from steelyard.validation import validate as validate_estimate
 from steelyard.validation.validation import ROBOT
+from steelyard.wording import in_words
 
 
 def validate(

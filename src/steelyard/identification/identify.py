@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverError
-from steelyard.identification.base_parameters import find_base_parameters
-from steelyard.identification.estimate import Estimate, Fit
-from steelyard.identification.methods import OPTIONS, SOLVERS, UNCONSTRAINED
-from steelyard.identification.notes import write_notes
+from steelyard.identification.estimate.base_parameters import find_base_parameters
+from steelyard.identification.estimate.estimate import Estimate, Fit
+from steelyard.identification.estimate.notes import write_notes
+from steelyard.identification.methods.physical_methods import about_projection, impossible_frozen, possible_model
+from steelyard.identification.methods.registry import OPTIONS, SOLVERS, UNCONSTRAINED
+from steelyard.identification.methods.solution import PHYSICAL, Solution, Task
 from steelyard.identification.parameter_sets import choose_parameters
-from steelyard.identification.physical_methods import about_projection, impossible_frozen, possible_model
 from steelyard.identification.problem import build_problem
-from steelyard.identification.tasks import PHYSICAL, Solution, Task
+from steelyard.kinematics.blas import one_blas_thread
 from steelyard.model.constraint_tables import parse_constraints
 from steelyard.model.constraints import CONSTRAINT_CLASSES
-from steelyard.model.names import did_you_mean
 from steelyard.regression import Evidence
-from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.decomposition import singular_vectors
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.model import Model
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 _ROUNDING = 1e-12
 """Variance, beside that of how far a model is usually off, that is rounding."""

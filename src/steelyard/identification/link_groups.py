@@ -10,7 +10,8 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.model.mirror import find_pairs
-from steelyard.model.names import did_you_mean, match_pattern
+from steelyard.model.name_patterns import match_pattern
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

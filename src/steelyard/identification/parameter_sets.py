@@ -10,11 +10,13 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.model.mirror import find_pairs
-from steelyard.model.names import did_you_mean, match_pattern
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.model.name_patterns import match_pattern
+from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.model.spread import model_spread
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
 MASS_AND_MOMENTS = ("m", "mx", "my", "mz")

@@ -12,8 +12,8 @@ from steelyard.exceptions import IdentifiabilityError
 from steelyard.regression.decomposition import singular_vectors
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.identification.parameter_sets import ParameterSet
-    from steelyard.model.parameters import FloatArray
     from steelyard.regression import Evidence
 
 _SETTLED = 1e-3

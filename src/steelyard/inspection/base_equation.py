@@ -25,8 +25,8 @@ from steelyard.regression.system import System
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
     from steelyard.regression.sensing import RowPlan
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from steelyard.model.names import translate
+from steelyard.model.name_patterns import translate
 from steelyard.model.recording_map import ColumnSource
 
 if TYPE_CHECKING:

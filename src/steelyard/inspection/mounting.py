@@ -16,9 +16,9 @@ from steelyard.model.setup import WRENCH_AXES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.inspection.base_equation import BaseEquation
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
     from steelyard.regression.sensing import RowPlan
     from steelyard.regression.system import System

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.inspection.inspection import Channel, Inspection
-    from steelyard.model.parameters import FloatArray
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Colours that can be told apart by everybody (Okabe and Ito)."""

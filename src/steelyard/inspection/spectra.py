@@ -11,7 +11,7 @@ from scipy.signal import welch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording import Recording
 
 _WINDOW = 2.0

@@ -15,9 +15,9 @@ from steelyard.motion import reconstruct_motion
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.inspection.delays import Delays
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Imu, Setup, WrenchSensor
     from steelyard.motion import Motion
     from steelyard.motion.reconstruct import Base

@@ -13,7 +13,7 @@ from steelyard.recording.resampling import tolerated_silence, usual_rate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording import Recording
 
 BINS = 480

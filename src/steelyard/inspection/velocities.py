@@ -8,10 +8,10 @@ import numpy as np
 
 from steelyard.exceptions import MotionError
 from steelyard.inspection.findings import Finding, write_fix
-from steelyard.model.names import in_words
 from steelyard.model.recording_map import UNITS, ColumnSource
 from steelyard.motion.channels import smooth_columns
 from steelyard.motion.smoothing import butterworth
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.findings import Finding, write_fix
-from steelyard.model.names import in_words
+from steelyard.kinematics.frame_motion import frame_motion
+from steelyard.kinematics.traversal import subtree_mask
 from steelyard.model.recording_map import STANDARD_GRAVITY, ColumnSource
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.motion.base_state import neutral_posture, sole_normal
-from steelyard.motion.kinematics import frame_motion
 from steelyard.motion.motion import GRAVITY
-from steelyard.regression.traversal import subtree_mask
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,6 +30,7 @@ from steelyard.stance.trajectory import Course
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.balance_task import BalanceTask
     from steelyard.laboratory.events import Event
     from steelyard.laboratory.physics import States
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from steelyard.laboratory.trial import Trial
     from steelyard.laboratory.world import World
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
 
 SETTLING = 3.0

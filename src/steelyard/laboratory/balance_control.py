@@ -28,10 +28,10 @@ from steelyard.stance.support import zero_moment_points
 from steelyard.stance.trajectory import Course, Trajectory, trace_course
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.balance_task import BalanceTask
     from steelyard.laboratory.servo import Servo
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
 
 CONTROL_PERIOD = 5e-3

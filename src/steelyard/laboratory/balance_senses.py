@@ -15,10 +15,10 @@ from steelyard.laboratory.world import TIME_STEP
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.sensors import Instrument, Sensors
     from steelyard.laboratory.trial import Truth
     from steelyard.laboratory.world import World
-    from steelyard.model.parameters import FloatArray
 
 _SOLE_AXES = ("fz", "nx", "ny")
 

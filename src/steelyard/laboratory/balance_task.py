@@ -19,8 +19,8 @@ from steelyard.stance.postures import Wish
 from steelyard.stance.standing import stand_up
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 STYLE = Style(tempo=1.2, upper=0.6, sway=(0.6, 0.5))
 """What the task is made of: weight from foot to foot, forwards and back, while the arms reach; calm enough that the

@@ -19,7 +19,7 @@ from steelyard.stance.postures import Posture, Wish, solve_posture
 from steelyard.stance.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.stance.standing import Standing
 
 KNOTS_PER_SECOND = 25

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from steelyard.motion.kinematics import quaternion_rotations
+from steelyard.kinematics.frame_motion import quaternion_rotations
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.physics import States
     from steelyard.laboratory.servo import Servo
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Foot, Footing
     from steelyard.stance.trajectory import Course
 

@@ -12,8 +12,8 @@ from steelyard.model.recording_map import UNITS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.recording import Recording
 
     Change = Callable[[Model, dict[str, FloatArray]], dict[str, FloatArray]]

@@ -11,7 +11,7 @@ from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.arguments import is_number
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 _WAVES = 8
 

@@ -17,10 +17,10 @@ from steelyard.recording import Recording
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.sensors import Instrument, Sensors
     from steelyard.laboratory.signals import Signals
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 _UNLIMITED_TORQUE = 100.0
 """Range (N m) of a torque sensor on a joint whose greatest torque the model does not say."""

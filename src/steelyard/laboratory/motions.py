@@ -11,14 +11,14 @@ import numpy as np
 from steelyard.exceptions import LaboratoryError, StanceError
 from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.choreography import Builder, Style, compose, shortest_duration
-from steelyard.model.names import did_you_mean
 from steelyard.stance.collision import joint_ranges
 from steelyard.stance.postures import wish_of_posture
 from steelyard.stance.standing import stand_up
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.trajectory import Trajectory
 
 STYLES = {

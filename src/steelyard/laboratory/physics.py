@@ -10,14 +10,14 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 
+from steelyard.kinematics.frame_motion import FrameMotion, body_motions, cross, quaternion_rotations
 from steelyard.laboratory.world import TIME_STEP
 from steelyard.motion import Motion, motion_from_generalized
-from steelyard.motion.kinematics import FrameMotion, body_motions, cross, quaternion_rotations
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.world import World
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Foot
 
 SETTLING = 1.0

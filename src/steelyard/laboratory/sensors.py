@@ -12,7 +12,7 @@ import numpy as np
 
 from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.arguments import is_number
-from steelyard.model.names import did_you_mean
+from steelyard.wording import did_you_mean
 
 
 @dataclass(frozen=True)

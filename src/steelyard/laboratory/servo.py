@@ -11,7 +11,7 @@ import pinocchio as pin
 from steelyard.stance.feasibility import required_efforts
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.stance.footing import Footing
     from steelyard.stance.trajectory import Course
 

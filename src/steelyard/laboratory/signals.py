@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.model.names import match_pattern
-from steelyard.motion.kinematics import body_motions, cross, frame_motion
+from steelyard.kinematics.frame_motion import body_motions, cross, frame_motion
+from steelyard.kinematics.traversal import subtree_mask
+from steelyard.model.name_patterns import match_pattern
 from steelyard.regression.rows import joint_torques, part_wrench
-from steelyard.regression.traversal import subtree_mask
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.physics import States
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import WrenchSensor
     from steelyard.stance.footing import Footing
 

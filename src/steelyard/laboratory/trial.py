@@ -27,7 +27,7 @@ from steelyard.stance.trajectory import Trajectory, trace_course
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.motion import Motion
     from steelyard.recording import Recording
     from steelyard.stance.footing import Footing

@@ -11,12 +11,13 @@ from scipy.linalg import expm
 from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.arguments import is_number
 from steelyard.model.consistency import is_possible, project_to_interior
-from steelyard.model.names import did_you_mean
-from steelyard.model.parameters import FloatArray, change_frame, from_mass_com_inertia, to_mass_com_inertia
+from steelyard.model.parameters import change_frame, from_mass_com_inertia, to_mass_com_inertia
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
 PAYLOAD_DENSITY = 7850.0

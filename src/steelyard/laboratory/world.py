@@ -13,17 +13,17 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 
+from steelyard.kinematics.frame_motion import cross
 from steelyard.model.parameters import to_mass_com_inertia
 from steelyard.motion import GRAVITY
-from steelyard.motion.kinematics import cross
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.servo import Servo
     from steelyard.model import Model
     from steelyard.model.description import Joint
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.collision import Clearances, Piece
     from steelyard.stance.footing import Footing
 

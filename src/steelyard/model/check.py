@@ -9,10 +9,10 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.consistency import diagnose
+from steelyard.model.files.packages import is_file, resolve_uri
 from steelyard.model.geometry import link_points
 from steelyard.model.mirror import MirrorDifference, compare_sides, unpaired_links
-from steelyard.model.names import in_words
-from steelyard.model.packages import is_file, resolve_uri
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sized

@@ -9,18 +9,15 @@ plate of thickness t has extent t/√12 across it. A negative eigenvalue is what
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from steelyard.exceptions import ConsistencyError
-from steelyard.model.parameters import (
-    FloatArray,
-    as_parameters,
-    from_pseudo_inertia,
-    to_mass_com_inertia,
-    to_pseudo_inertia,
-)
+from steelyard.model.parameters import as_parameters, from_pseudo_inertia, to_mass_com_inertia, to_pseudo_inertia
+
+if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
 
 SINGULAR_EXTENT = 1e-4
 """Extent (m) up to which a body counts as having none: a plate of 0.35 mm. No link of a robot is thinner."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.model.constraints import CONSTRAINT_CLASSES, Constraint, Frozen, link_patterns
-from steelyard.model.names import did_you_mean
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """What must hold of the parameters: a small vocabulary that every estimator shares.
 
 A constraint is pure intent: it names links by pattern and says what is wanted of them, without a model. What it means
-for the parameters of a robot, `steelyard.identification.constraint_rows.resolve_constraints` tells.
+for the parameters of a robot, `steelyard.identification.constraints.resolve.resolve_constraints` tells.
 
 Constraints form an ordered list. For each kind and each link the last one that matches counts, so that a general rule
 comes first and its exceptions after it. A value of None switches a kind off, for those links.
@@ -17,8 +17,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.model.names import did_you_mean
 from steelyard.model.parameters import PARAMETER_SYMBOLS
+from steelyard.wording import did_you_mean
 
 Patterns = str | tuple[str, ...]
 Box = tuple[tuple[float, float, float], tuple[float, float, float]]

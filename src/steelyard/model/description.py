@@ -13,13 +13,13 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import ModelError
-from steelyard.model.names import in_words
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 JointKind = Literal["revolute", "continuous", "prismatic", "ball", "fixed", "free"]
 

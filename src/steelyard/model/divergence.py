@@ -6,11 +6,14 @@ of both bodies alike, of mass. Close by, the divergence is half of the distance'
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, to_pseudo_inertia
+from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
+
+if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
 
 _BASIS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
 """The pseudo-inertia of each parameter alone, shape (10, 4, 4): it is linear in them."""

@@ -11,15 +11,15 @@ import coal
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.packages import is_file, resolve_uri
+from steelyard.model.files.packages import is_file, resolve_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.description import Geometry
     from steelyard.model.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
 def link_points(model: Model, link: str, *, purpose: Literal["visual", "collision"] | None = None) -> FloatArray:

@@ -10,22 +10,23 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.constraints import link_patterns
+from steelyard.model.files.mjcf import describe_mjcf
+from steelyard.model.files.packages import as_path, find_file, is_folder
+from steelyard.model.files.urdf import describe_urdf
+from steelyard.model.files.xml_document import XmlDocument, read_xml
 from steelyard.model.lumping import lock_followers, lump, resolve_locks
-from steelyard.model.mjcf import describe_mjcf
 from steelyard.model.model import Frame, Model
-from steelyard.model.names import did_you_mean, match_pattern, pair_by_patterns
-from steelyard.model.packages import as_path, find_file, is_folder
+from steelyard.model.name_patterns import match_pattern, pair_by_patterns
 from steelyard.model.parameters import change_frame
 from steelyard.model.setup import BaseKind, Setup, read_setup, ready_setups
-from steelyard.model.urdf import describe_urdf
-from steelyard.model.xml_document import XmlDocument, read_xml
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.description import Description
     from steelyard.model.lumping import Body
-    from steelyard.model.parameters import FloatArray
 
 _MODEL_SUFFIXES = (".urdf", ".xml", ".mjcf")
 

@@ -10,12 +10,14 @@ import pinocchio as pin
 
 from steelyard.exceptions import ModelError
 from steelyard.model.description import Connection, Description, Joint
-from steelyard.model.names import did_you_mean, in_words, match_pattern
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, change_frame
+from steelyard.model.name_patterns import match_pattern
+from steelyard.model.parameters import PARAMETER_COUNT, change_frame
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.description import Part
     from steelyard.model.setup import BaseKind
 

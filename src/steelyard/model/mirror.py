@@ -13,16 +13,11 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import ModelError
-from steelyard.model.names import match_pattern, pair_by_patterns
-from steelyard.model.parameters import (
-    PARAMETER_COUNT,
-    FloatArray,
-    change_frame,
-    change_frame_matrix,
-    to_mass_com_inertia,
-)
+from steelyard.model.name_patterns import match_pattern, pair_by_patterns
+from steelyard.model.parameters import PARAMETER_COUNT, change_frame, change_frame_matrix, to_mass_com_inertia
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model.model import Model
 
 SAME_ORIGIN = 1e-4

@@ -11,8 +11,8 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.description import VELOCITY_SIZES, Joint, JointKind
-from steelyard.model.names import did_you_mean
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray, parameter_names
+from steelyard.model.parameters import PARAMETER_COUNT, parameter_names
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pinocchio as pin
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.check import ModelCheck
     from steelyard.model.description import Description
     from steelyard.model.lumping import Body

@@ -11,9 +11,9 @@ from steelyard.exceptions import ModelError
 from steelyard.model.parameters import rotational_inertia_at_origin
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model.description import Joint
     from steelyard.model.model import Model
-    from steelyard.model.parameters import FloatArray
 
 
 def build_pinocchio(model: Model) -> pin.Model:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from steelyard.model.names import did_you_mean
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,16 +16,16 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.constraint_tables import parse_constraint_table
-from steelyard.model.names import did_you_mean
-from steelyard.model.packages import as_path
+from steelyard.model.files.packages import as_path
 from steelyard.model.recording_map import RecordingMap, parse_recording_map
 from steelyard.model.toml_table import TomlTable
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.constraints import Constraint
-    from steelyard.model.parameters import FloatArray
 
 WRENCH_AXES = ("fx", "fy", "fz", "nx", "ny", "nz")
 """The six components of a wrench: force (N), then moment (N m), on the robot, at the sensor frame's origin."""

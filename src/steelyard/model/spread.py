@@ -10,8 +10,8 @@ from steelyard.model.consistency import project_to_interior
 from steelyard.model.parameters import PARAMETER_COUNT, change_frame, to_pseudo_inertia
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model.model import Model
-    from steelyard.model.parameters import FloatArray
 
 MASS_SPREAD = 0.25
 COM_SPREAD, COM_SHARE = 0.02, 0.3

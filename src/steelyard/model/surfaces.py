@@ -14,9 +14,9 @@ from steelyard.model.geometry import binary_stl_corners, load_mesh, mesh_path, s
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.description import Geometry
     from steelyard.model.model import Model
-    from steelyard.model.parameters import FloatArray
 
     IntArray = np.ndarray[Any, np.dtype[np.int64]]
 

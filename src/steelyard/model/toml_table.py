@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.names import did_you_mean
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 
 class TomlTable:

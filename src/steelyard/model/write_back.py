@@ -21,15 +21,16 @@ from steelyard.model.consistency import (
     project_to_interior,
     scaled_pseudo_inertia,
 )
+from steelyard.model.files.packages import as_path, is_folder
 from steelyard.model.loading import build_model
-from steelyard.model.names import in_words
-from steelyard.model.packages import as_path, is_folder
-from steelyard.model.parameters import FloatArray, change_frame
-from steelyard.model.whole_file import draft_of
+from steelyard.model.parameters import change_frame
+from steelyard.whole_file import draft_of
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.model.lumping import Body, Member
     from steelyard.model.model import Model
 

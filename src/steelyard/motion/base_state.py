@@ -9,14 +9,14 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import MotionError
-from steelyard.motion.kinematics import cross, frame_motion, quaternion_rotations
+from steelyard.kinematics.frame_motion import cross, frame_motion, quaternion_rotations
+from steelyard.kinematics.quaternions import multiply, normalised
 from steelyard.motion.motion import GRAVITY, Motion
-from steelyard.motion.quaternions import multiply, normalised
 from steelyard.recording.column_names import BASE, BASE_AXES, IMU_AXES
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Imu, Sole
     from steelyard.motion.channels import Channels
     from steelyard.motion.joint_state import JointState

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.motion.quaternions import angular_motion, normalised, without_jumps
+from steelyard.kinematics.quaternions import angular_motion, normalised, without_jumps
 from steelyard.motion.smoothing import convolve
 from steelyard.motion.stretches import LONGEST_GAP, filled, rows_around, sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.motion.smoothing import Smoothing
     from steelyard.recording import Recording
 

@@ -16,8 +16,8 @@ from steelyard.recording.resampling import usual_rate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion.base_state import BaseSource
     from steelyard.motion.joint_state import Positions
     from steelyard.recording import Recording

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.model.joint_origins import write_with_offsets
-from steelyard.model.packages import as_path, is_folder
-from steelyard.model.whole_file import draft_of
+from steelyard.model.files.joint_origins import write_with_offsets
+from steelyard.model.files.packages import as_path, is_folder
 from steelyard.motion.smoothing import is_number
+from steelyard.whole_file import draft_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

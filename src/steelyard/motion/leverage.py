@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
+from steelyard.kinematics.quaternions import normalised
 from steelyard.motion.joint_state import position_columns
-from steelyard.motion.quaternions import normalised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion.joint_state import Positions
     from steelyard.recording import Recording
 

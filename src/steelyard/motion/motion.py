@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.model.names import did_you_mean
 from steelyard.recording.resampling import usual_rate
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 _SLOWER = 0.75
 """Share of the sample rate below which samples were left out throughout."""

@@ -12,7 +12,7 @@ from steelyard.recording.resampling import tolerated_silence, usual_rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording import Recording
 
 _FEWEST = 8

@@ -31,7 +31,7 @@ from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterwo
 from steelyard.motion.stretches import Silences, bridged_at, even_stretches, find_runs, sample_rate
 from steelyard.recording import Recording
 from steelyard.recording.resampling import usual_rate
-from steelyard.recording.wording import count, show_names
+from steelyard.wording import count, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from steelyard.exceptions import MotionError
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 SmoothingKind = Literal["butterworth", "cubic"]
 KINDS: tuple[SmoothingKind, ...] = ("butterworth", "cubic")

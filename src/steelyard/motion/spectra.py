@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.signal import welch
 
-from steelyard.motion.quaternions import without_jumps
+from steelyard.kinematics.quaternions import without_jumps
 from steelyard.motion.stretches import filled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording import Recording
 
 SEGMENT = 4.0

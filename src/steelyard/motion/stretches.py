@@ -14,7 +14,7 @@ from steelyard.recording.resampling import tolerated_silence, usual_rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.motion.readings import Readings
     from steelyard.recording import Recording
 

@@ -10,7 +10,7 @@ from steelyard.exceptions import RecordingError
 from steelyard.model.recording_map import TIME_UNITS
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 EPOCH = 100_000_000
 """Seconds beyond which a clock counts from 1970; its times are then given from the first whole second."""

@@ -16,7 +16,7 @@ from steelyard.exceptions import RecordingError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 MEMORY = 100_000_000
 """Bytes of numbers up to which a recording is kept in memory; a larger one goes to a temporary file."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 _DIGITS = 64
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError, RecordingWarning
-from steelyard.model.names import did_you_mean
-from steelyard.model.packages import as_path
+from steelyard.model.files.packages import as_path
 from steelyard.model.recording_map import CLOCKS, RecordingMap
 from steelyard.model.setup import Setup
 from steelyard.recording.identity import hash_file, known_identity
 from steelyard.recording.recording import sensor_of
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

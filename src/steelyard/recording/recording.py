@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean, in_words
 from steelyard.recording.column_names import BASE, BASE_AXES, parse_column
 from steelyard.recording.columns import (
     CHUNK_BYTES,
@@ -24,14 +23,15 @@ from steelyard.recording.columns import (
 )
 from steelyard.recording.identity import Identity, hash_columns, joined_identity
 from steelyard.recording.resampling import ResampledColumns, Stream, usual_rate
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.inspection import Inspection
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 MAPPED_MARK = "steelyard_mapped"
 """Key under which a file of Steelyard's says whether the recording in it was `mapped`."""

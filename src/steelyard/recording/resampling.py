@@ -13,7 +13,7 @@ from steelyard.recording.columns import LazyColumns, read_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 GAP_PERIODS = 2.5
 """A silence longer than this many usual periods of a sensor is a gap: nothing is put between its ends."""

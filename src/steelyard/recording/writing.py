@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean
-from steelyard.model.packages import as_path
-from steelyard.model.whole_file import draft_of
-from steelyard.recording.wording import reason, show_name
+from steelyard.model.files.packages import as_path
+from steelyard.whole_file import draft_of
+from steelyard.wording import did_you_mean, reason, show_name
 
 if TYPE_CHECKING:
     from steelyard.recording.recording import Recording

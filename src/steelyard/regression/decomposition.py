@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import svd
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 
 def singular_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
-from steelyard.regression.blas import one_blas_thread
+from steelyard.kinematics.blas import one_blas_thread
+from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.regression.factor import Factor
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from steelyard.arrays import FloatArray
 
 RANK_FLOOR = 1e-8
 """Singular values (of unit columns) below this share of the greatest may be called zero; the widest gap decides."""

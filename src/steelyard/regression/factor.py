@@ -17,7 +17,7 @@ import numpy as np
 from numba.extending import get_cython_function_address
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 LARGEST_STEP = 100.0
 """Greatest column norm of ``W`` that the Gram product takes; ``1 + WᵀW`` then loses at most four of sixteen digits."""

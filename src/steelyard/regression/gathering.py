@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, SteelyardError
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.kinematics.blas import one_blas_thread
+from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.motion import Motion, motion_from_arrays
-from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.evidence import Evidence, EvidenceKey
 from steelyard.regression.factor import Factor
 from steelyard.regression.independence import independent_columns
@@ -28,6 +28,7 @@ from steelyard.regression.system import System
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
 _BYTES_IN_FLIGHT = 48e6

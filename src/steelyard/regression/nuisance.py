@@ -9,15 +9,15 @@ import numpy as np
 from scipy.special import erf
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.names import did_you_mean
 from steelyard.regression import kernels
 from steelyard.regression.rows import tree_arrays
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.regression.kernel_arrays import MotionArrays, WalkArrays
     from steelyard.regression.sensing import RowPlan, Sensing
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.kinematics.traversal import subtree_mask, traverse
+from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.regression import kernels
 from steelyard.regression.kernel_arrays import MotionArrays, RowArrays, TreeArrays, WalkArrays
-from steelyard.regression.traversal import subtree_mask, traverse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
 

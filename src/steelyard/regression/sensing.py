@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.names import did_you_mean, in_words, match_pattern
+from steelyard.model.name_patterns import match_pattern
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.regression.kernel_arrays import RowArrays, SourceArrays
 from steelyard.regression.rows import row_arrays
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.model.parameters import PARAMETER_COUNT, FloatArray
+from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.model.setup import WRENCH_AXES
 from steelyard.regression import kernels
 from steelyard.regression.nuisance import Nuisance, nuisance_columns
@@ -18,6 +18,7 @@ from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
     from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.exceptions import SteelyardError
-from steelyard.model.whole_file import draft_of
 from steelyard.report.packing import as_json, compress_text
 from steelyard.report.sections.base_parameters import list_base_parameters
 from steelyard.report.sections.calibration import show_offsets
@@ -23,6 +22,7 @@ from steelyard.report.sections.recordings import show_contacts, show_residuals, 
 from steelyard.report.sections.robot import show_robot
 from steelyard.report.sections.truth import show_truth
 from steelyard.report.traces import thin_traces
+from steelyard.whole_file import draft_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from steelyard.arrays import FloatArray
     from steelyard.calibration import Offsets
     from steelyard.identification import Estimate
-    from steelyard.model.parameters import FloatArray
     from steelyard.regression import Evidence
     from steelyard.report.sections.section import Section
     from steelyard.report.traces import Trace

@@ -17,9 +17,9 @@ from steelyard.stance.footing import resting_posture
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.identification import Estimate
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
 
 MOST_TRIANGLES = 50_000
 """Triangles of all links together; meshes of robots have ten times as many."""

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.signal import welch
 
 from steelyard.exceptions import EvidenceError
+from steelyard.kinematics.blas import one_blas_thread
 from steelyard.motion.motion import GRAVITY
-from steelyard.regression.blas import one_blas_thread
 from steelyard.validation.fit import CANDIDATES
 from steelyard.validation.prediction import AXES, UNITS
 from steelyard.validation.validation import ROBOT, plan_predictor
@@ -21,9 +21,9 @@ from steelyard.validation.validation import ROBOT, plan_predictor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.identification import Estimate
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
     from steelyard.validation.prediction import Prediction
 

@@ -10,12 +10,12 @@ import numpy as np
 import pinocchio as pin
 from scipy.spatial import ConvexHull, QhullError
 
+from steelyard.kinematics.traversal import subtree_mask
 from steelyard.model.geometry import body_pieces
-from steelyard.regression.traversal import subtree_mask
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
 
 CLEARANCE = 0.01

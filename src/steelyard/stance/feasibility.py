@@ -16,8 +16,8 @@ from steelyard.stance.support import inside_margin, zero_moment_points
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.collision import Checker, Clearances
     from steelyard.stance.footing import Footing
 

@@ -11,14 +11,14 @@ import pinocchio as pin
 from scipy.spatial import ConvexHull
 
 from steelyard.exceptions import StanceError
-from steelyard.model.names import in_words
 from steelyard.stance.support import share_load
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.model.setup import Sole
 
 LIMIT_MARGIN = 0.03

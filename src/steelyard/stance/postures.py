@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from steelyard.exceptions import StanceError
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.stance.footing import Footing
 
 _FLAT = 2e-3

@@ -16,8 +16,8 @@ from steelyard.stance.footing import plant_feet, resting_posture
 from steelyard.stance.postures import Wish, solve_posture
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.stance.footing import Footing
 
 BENT = 0.955

@@ -10,14 +10,14 @@ import numpy as np
 from scipy.interpolate import make_interp_spline
 
 from steelyard.exceptions import StanceError
-from steelyard.model.names import did_you_mean, in_words
-from steelyard.motion.kinematics import cross, quaternion_rotations
+from steelyard.kinematics.frame_motion import cross, quaternion_rotations
 from steelyard.stance.postures import stand_on_soles
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.stance.footing import Footing
 
 

@@ -12,7 +12,7 @@ from scipy.stats import norm, t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 REPEATS = 2000
 """How often blocks are drawn."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.names import did_you_mean
+from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 CANDIDATES = ("estimate", "corrected", "reference", "truth")
 """Whose parameters predict: the estimate's, the mass-corrected reference's, the reference's, and the true ones."""

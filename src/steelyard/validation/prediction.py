@@ -21,8 +21,8 @@ from steelyard.regression.system import System, present_forces
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
     from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
     from steelyard.regression.nuisance import Nuisance

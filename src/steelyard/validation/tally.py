@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steelyard.motion.kinematics import quaternion_rotations
+from steelyard.kinematics.frame_motion import quaternion_rotations
 from steelyard.regression.origins import Origin
 from steelyard.validation.bootstrap import Gain, draw_blocks
 from steelyard.validation.fit import Moments
 from steelyard.validation.prediction import AXES, UNFELT, Predictor, world_axes
 
 if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.motion import Motion
     from steelyard.regression.sensing import RowPlan, Sensing
     from steelyard.validation.prediction import Prediction

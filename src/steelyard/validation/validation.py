@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
-from steelyard.model.names import in_words
+from steelyard.kinematics.blas import one_blas_thread
 from steelyard.motion import Motion
-from steelyard.regression.blas import one_blas_thread
 from steelyard.regression.nuisance import PRIORS, plan_nuisance
 from steelyard.regression.sensing import plan_sensing
 from steelyard.validation.notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.summary import summarise
 from steelyard.validation.tally import Tally
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from steelyard.identification.estimate import Estimate
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.estimate.estimate import Estimate
     from steelyard.model import Model
-    from steelyard.model.parameters import FloatArray
     from steelyard.regression.sensing import Sensing
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.fit import Candidates, Fit

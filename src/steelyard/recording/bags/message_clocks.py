@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean, in_words
 from steelyard.model.recording_map import CLOCKS
 from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.clocks import EPOCH, clean_clock
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording.bags.message_streams import MessageStream
     from steelyard.recording.bags.ros_messages import IntArray
     from steelyard.recording.clocks import BoolArray

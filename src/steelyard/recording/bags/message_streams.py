@@ -14,7 +14,7 @@ from steelyard.recording.columns import LazyColumns, Spool, select_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording.bags.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
     from steelyard.recording.identity import Identity
 

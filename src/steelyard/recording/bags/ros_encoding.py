@@ -12,7 +12,7 @@ from steelyard.recording.bags.ros_messages import JOINT_FIELDS, SECOND, find_lay
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording.bags.ros_messages import ByteArray, Encoding, IntArray, Kind
 
 WORLD = "world"

@@ -20,7 +20,7 @@ from steelyard.recording.column_names import BASE_AXES, IMU_AXES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 Kind = Literal["joints", "imu", "wrench", "odometry"]
 Encoding = Literal["ros1", "cdr"]

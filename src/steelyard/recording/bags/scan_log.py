@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from steelyard.recording.bags.ros_messages import SECOND
-from steelyard.recording.wording import reason
+from steelyard.wording import reason
 
 
 def complaint(error: BaseException) -> str:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.model.names import in_words
 from steelyard.recording.resampling import ResampledColumns, Stream, usual_period
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 _SLOW = 0.5
 _AS_MANY = 0.8

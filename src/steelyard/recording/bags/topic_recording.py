@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import in_words
 from steelyard.recording.bags.message_clocks import (
     MESSAGE,
     RECEIVE,
@@ -26,12 +25,12 @@ from steelyard.recording.bags.topics import IGNORE, assign_topics, ignored_topic
 from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
 from steelyard.recording.recording import Recording
 from steelyard.recording.resampling import ResampledColumns, Stream
-from steelyard.recording.wording import show_name
+from steelyard.wording import in_words, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.model.setup import Setup
     from steelyard.recording.bags.message_clocks import StreamClock
     from steelyard.recording.bags.message_streams import MessageStream

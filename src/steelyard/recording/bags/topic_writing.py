@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import in_words
 from steelyard.recording.bags.ros_encoding import WORLD, Encoder, build_template
 from steelyard.recording.bags.ros_messages import JOINT_FIELDS, ROS_TYPES, SECOND
 from steelyard.recording.column_names import (
@@ -20,11 +19,12 @@ from steelyard.recording.column_names import (
     parse_column,
     wrench_columns,
 )
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording.bags.ros_messages import Encoding, IntArray, Kind
     from steelyard.recording.recording import Recording
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.names import did_you_mean, in_words
 from steelyard.recording.bags.message_streams import with_slash
 from steelyard.recording.bags.ros_messages import ROS_TYPES, kind_of
 from steelyard.recording.column_names import BASE, JOINT_QUANTITIES
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from steelyard.recording.tables.time_column import find_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.model.recording_map import RecordingMap
 
 MOST_CHANNELS = 20_000

@@ -14,7 +14,7 @@ from steelyard.recording.tables.csv_dialect import MISSING, is_date, is_missing,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
 
 _MISSING = pa.array(sorted(MISSING))
 _NOTHING = pa.scalar(None, pa.string())

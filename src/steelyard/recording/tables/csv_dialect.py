@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.wording import count, show_name, show_names
+from steelyard.wording import count, show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

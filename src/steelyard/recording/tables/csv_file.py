@@ -34,13 +34,13 @@ from steelyard.recording.tables.csv_stream import LastBytes, SingleBlanks, guess
 from steelyard.recording.tables.csv_units import known_unit, split_unit
 from steelyard.recording.tables.table import fill_rows
 from steelyard.recording.tables.time_column import unit_of_word
-from steelyard.recording.wording import reason, show_name
+from steelyard.wording import reason, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.recording.recording import Recording
     from steelyard.recording.tables.column_plan import OwnMark
     from steelyard.recording.tables.csv_dialect import Dialect

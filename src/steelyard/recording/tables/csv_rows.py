@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.tables.csv_cells import drop_empty_rows
-from steelyard.recording.wording import count, show_name
+from steelyard.wording import count, show_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

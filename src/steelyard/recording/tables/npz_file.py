@@ -22,13 +22,13 @@ from steelyard.recording.identity import stored_identity
 from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
 from steelyard.recording.tables.column_plan import OwnMark, heed_mark
-from steelyard.recording.wording import reason, show_name
+from steelyard.wording import reason, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.model.recording_map import RecordingMap
     from steelyard.recording.recording import Recording
 

@@ -16,13 +16,13 @@ from steelyard.recording.identity import stored_identity
 from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.column_plan import Contents, OwnMark, heed_mark, plan_columns
 from steelyard.recording.tables.table import block_rows, fill_rows, finish_recording, join_stamps, read_table
-from steelyard.recording.wording import reason, show_name
+from steelyard.wording import reason, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.model.recording_map import RecordingMap
     from steelyard.recording.recording import Recording
 

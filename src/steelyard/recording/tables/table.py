@@ -15,12 +15,12 @@ from steelyard.recording.columns import KeptRows, LazyColumns, MappedColumns, Sp
 from steelyard.recording.recording import Recording
 from steelyard.recording.tables.column_plan import ColumnPlan, Contents, assign_columns, heed_mark, plan_columns
 from steelyard.recording.tables.time_column import guess_unit
-from steelyard.recording.wording import count, show_name
+from steelyard.wording import count, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.model.recording_map import RecordingMap
     from steelyard.recording.tables.column_plan import OwnMark
     from steelyard.recording.tables.time_column import TimeColumn

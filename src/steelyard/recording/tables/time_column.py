@@ -11,7 +11,7 @@ import numpy as np
 from steelyard.exceptions import RecordingError
 from steelyard.model.recording_map import TIME_UNITS
 from steelyard.recording.clocks import EPOCH
-from steelyard.recording.wording import show_name, show_names
+from steelyard.wording import show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

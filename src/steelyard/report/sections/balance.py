@@ -13,8 +13,8 @@ from steelyard.report.sections.section import Figure, Section
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from steelyard.arrays import FloatArray
     from steelyard.laboratory.balance import BalanceRun
-    from steelyard.model.parameters import FloatArray
 
 _ROLES = ("measured", "reference", "estimate", "truth")
 

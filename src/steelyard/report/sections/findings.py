@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steelyard.identification.base_parameters import half_width
+from steelyard.identification.estimate.base_parameters import half_width
 from steelyard.model.consistency import is_possible
-from steelyard.model.names import in_words
 from steelyard.report.sections.section import Section
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.report.report import Report

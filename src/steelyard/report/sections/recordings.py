@@ -13,7 +13,7 @@ from steelyard.report.sections.section import Figure, Section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.report.report import Report
     from steelyard.report.traces import Trace
 

@@ -11,7 +11,7 @@ from steelyard.report.sections.labels import as_label
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:
-    from steelyard.model.parameters import FloatArray
+    from steelyard.arrays import FloatArray
     from steelyard.report.report import Report
 
 

@@ -1,0 +1,255 @@
+"""Base parameters: the combinations of parameters that the data determine, with their statistics.
+
+[iwasaki2012] (3), [baelemans2013] (6)-(8), (12)-(15).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import qr
+from scipy.stats import f as f_distribution
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.estimate.groupings import describe_grouping
+from steelyard.regression.decomposition import dependence_on, leading_columns
+from steelyard.regression.evidence import RANK_FLOOR
+
+if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.problem import Problem
+
+    IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+    BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+WELL_IDENTIFIED = 15.0
+"""Relative standard error (percent) below which a parameter counts as well identified; Khalil and Dombre, after
+[baelemans2013]."""
+
+_STRUCTURAL, _NEARLY = 1e-9, 1e-4
+"""Least part of a column, scaled to one, that those before it must leave: in general, and where tied sides are images
+of each other only nearly. iCub's are, to some micrometres, and what leans on that alone is not to be believed."""
+
+_CLEAR = 1e4
+"""Ratio of two singular values, one after the other, that is a clear gap."""
+
+_NUMERICAL = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class BaseParameters:
+    """Base parameters ``β = grouping · φ``, found by least squares without any prior.
+
+    Attributes:
+        names: Name of the parameter that leads each combination, ``"<link>.<symbol>"``.
+        groupings: Coefficients of the parameters looked for in each, shape (n_base, n_unknowns).
+        unknowns: Names of those parameters.
+        values: ``β``, shape (n_base,), SI units.
+        reference: ``β`` of the reference, shape (n_base,).
+        covariance: Of ``β``, shape (n_base, n_base); samples are counted as often as they are independent.
+        effects: Root mean square, over the samples, of what one unit of each does to the rows (whitened as gathered),
+            shape (n_base,).
+        freedom: Degrees of freedom of the variance.
+        condition: Condition number of the base parameters' columns, SI units.
+        dropped: Names of combinations that could be told apart, but not by these data.
+    """
+
+    names: tuple[str, ...]
+    groupings: FloatArray
+    unknowns: tuple[str, ...]
+    values: FloatArray
+    reference: FloatArray
+    covariance: FloatArray
+    effects: FloatArray
+    freedom: float
+    condition: float
+    dropped: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        """How many there are."""
+        return len(self.names)
+
+    @cached_property
+    def standard_errors(self) -> FloatArray:
+        """Standard error of each, shape (n_base,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    @property
+    def rsd(self) -> FloatArray:
+        """Relative standard errors, percent, [baelemans2013] (13); they mean little where a value is near zero."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(100.0 * self.standard_errors / np.abs(self.values))
+
+    @property
+    def correlation(self) -> FloatArray:
+        """Correlation of their errors, shape (n_base, n_base), [baelemans2013] (15)."""
+        errors = np.where(self.standard_errors > 0.0, self.standard_errors, 1.0)
+        return np.asarray(self.covariance / np.outer(errors, errors))
+
+    @property
+    def doubt(self) -> FloatArray:
+        """What each standard error does to the rows: it judges parameters near zero fairly; shape (n_base,)."""
+        return np.asarray(self.standard_errors * self.effects)
+
+    @property
+    def well_identified(self) -> BoolArray:
+        """Which have a relative standard error below 15 %, shape (n_base,)."""
+        return np.asarray(self.rsd < WELL_IDENTIFIED)
+
+    def intervals(self, level: float = 0.95) -> FloatArray:
+        """Gives the interval of each that holds the truth with probability `level`, shape (n_base, 2)."""
+        width = half_width(level, self.freedom)
+        return np.asarray(self.values[:, None] + width * np.outer(self.standard_errors, [-1.0, 1.0]))
+
+    def describe(self, number: int, *, terms: int | None = None) -> str:
+        """Gives a combination in words: ``torso.m + head.m + 0.31 head.mz``.
+
+        Args:
+            number: Which one.
+            terms: How many terms at most are written out; None for all.
+        """
+        return describe_grouping(self.names[number], self.unknowns, self.groupings[number], terms=terms)
+
+    def of(self, parameters: FloatArray) -> FloatArray:
+        """Gives ``β`` of other values of the parameters looked for, shape (n_unknowns,)."""
+        return np.asarray(self.groupings @ parameters)
+
+    def strongest_pairs(self, count: int = 5, *, above: float = 0.9) -> list[tuple[str, str, float]]:
+        """Gives the pairs whose errors are correlated most, strongest first, as (name, name, correlation)."""
+        upper = np.triu(np.abs(self.correlation), 1)
+        order = np.argsort(-upper, axis=None)[:count]
+        rows, columns = np.unravel_index(order, upper.shape)
+        return [
+            (self.names[i], self.names[j], float(self.correlation[i, j]))
+            for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
+            if upper[i, j] >= above
+        ]
+
+    @cached_property
+    def essential(self) -> BoolArray:
+        """Which are needed to explain the data: those that an F-test at 95 % does not let go; shape (n_base,)."""
+        return reduce_to_essential(self)
+
+
+def half_width(level: float, freedom: float) -> float:
+    """Gives how many standard errors half an interval is wide: Student's t, or normal where the variance is known.
+
+    Raises:
+        IdentifiabilityError: The level is no share.
+    """
+    if not 0.0 < level < 1.0:
+        raise IdentifiabilityError(f"the level of an interval is {level!r}; give a share between 0 and 1, such as 0.95")
+    upper = 0.5 + 0.5 * level
+    # Below one degree of freedom the noise was not estimated at all, but taken from the weights.
+    return float(norm.ppf(upper) if np.isinf(freedom) or freedom < 1.0 else student.ppf(upper, freedom))
+
+
+def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParameters:
+    """Gives the base parameters of a problem.
+
+    Which combinations can be told apart is a property of the tree and the sensors, known exactly; unknowns are gone
+    through in order, and one leads a combination if those before it do not explain its column. So the combinations do
+    not change from recording to recording. Where the data tell apart fewer (QR with column pivoting says how many),
+    some are dropped and named.
+
+    Args:
+        problem: The problem.
+        few: Whether there may be none, for methods that have a prior.
+
+    Raises:
+        IdentifiabilityError: The data determine nothing.
+    """
+    evidence, unknowns = problem.evidence, problem.unknowns
+    structure = evidence.dependence @ unknowns.transform
+    able = leading_columns(structure, _structural_tolerance(structure, tied=bool(unknowns.tied)))
+    lengths, touched = problem.lengths[able], problem.touched[able]
+    if not np.any(touched) and few:
+        none = np.zeros((0, len(unknowns)))
+        empty, size = none[:, 0], none[:, :0]
+        dropped = tuple(unknowns.names[column] for column in able)
+        return BaseParameters(
+            (), none, unknowns.names, empty, empty, size, empty, problem.freedom, float("inf"), dropped
+        )
+    if not np.any(touched):
+        raise IdentifiabilityError(
+            "the data determine nothing: whatever the parameters do, nuisances or unknown forces explain it too"
+        )
+    scaled = np.where(touched, problem.matrix[:, able] / np.where(touched, lengths, 1.0), 0.0)
+    rank = _numerical_rank(scaled)
+    lead = able if rank == len(able) else able[leading_columns(scaled, _NUMERICAL)]
+    dropped = tuple(unknowns.names[column] for column in able if column not in set(lead.tolist()))
+    # With a dropped combination, the data decide what the others stand for.
+    columns = structure if not dropped else problem.matrix
+    groupings = dependence_on(columns, lead)
+    triangle = np.asarray(np.linalg.qr(problem.matrix[:, lead] / problem.lengths[lead], mode="r"))
+    inverse = np.linalg.inv(triangle) / problem.lengths[lead][:, None]
+    rotated = np.linalg.lstsq(problem.matrix[:, lead] / problem.lengths[lead], problem.right, rcond=None)[0]
+    start = groupings @ unknowns.start[unknowns.chosen]
+    root = problem.noise * inverse
+    lead_values = np.linalg.svd(problem.matrix[:, lead], compute_uv=False)
+    return BaseParameters(
+        names=tuple(unknowns.names[column] for column in lead),
+        groupings=groupings,
+        unknowns=unknowns.names,
+        values=start + rotated / problem.lengths[lead],
+        reference=groupings @ unknowns.reference[unknowns.chosen],
+        covariance=root @ root.T,
+        effects=problem.lengths[lead] / np.sqrt(evidence.sample_count),
+        freedom=problem.freedom,
+        condition=float(lead_values[0] / lead_values[-1]) if lead_values[-1] > 0.0 else float("inf"),
+        dropped=dropped,
+    )
+
+
+def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArray:
+    """Tells which base parameters are needed to explain the data.
+
+    One after the other, the parameter that is least different from zero (by its own standard error, given those left)
+    is taken to be zero, as long as all those taken so far together do not worsen the fit more than chance does at
+    `level`: an F-test, ``F = (increase of the cost / number taken) / variance``.
+
+    Returns:
+        Shape (n_base,); False for those that may be zero.
+    """
+    needed = np.ones(base.rank, dtype=np.bool_)
+    covariance, values = base.covariance.copy(), base.values.copy()
+    increase = 0.0
+    for taken in range(1, base.rank + 1):
+        left = np.flatnonzero(needed)
+        scores = np.square(values[left]) / np.diagonal(covariance)[left]
+        place = int(left[np.argmin(scores)])
+        increase += float(np.min(scores))
+        limit = f_distribution.ppf(level, taken, base.freedom) if np.isfinite(base.freedom) else np.nan
+        if np.isnan(limit):
+            limit = f_distribution.ppf(level, taken, 1e9)
+        if increase / taken > limit:
+            break
+        # Given that this one is zero, the others move and are surer.
+        gain = covariance[:, place] / covariance[place, place]
+        values = values - gain * values[place]
+        covariance = covariance - np.outer(gain, covariance[place])
+        needed[place] = False
+    return needed
+
+
+def _structural_tolerance(structure: FloatArray, *, tied: bool) -> float:
+    """Gives the least part of a column that counts: where the singular values have their first clear gap, if any."""
+    if not tied:
+        return _STRUCTURAL
+    lengths = np.linalg.norm(structure, axis=0)
+    used = lengths > 1e-12 * np.max(lengths, initial=0.0)
+    values = np.linalg.svd(structure[:, used] / lengths[used], compute_uv=False)
+    values = np.maximum(values / values[0], 1e-16)
+    gaps = np.flatnonzero((values[1:] < _NEARLY) & (values[:-1] > _CLEAR * values[1:]))
+    return float(np.sqrt(values[gaps[0]] * values[gaps[0] + 1])) if len(gaps) else _NEARLY
+
+
+def _numerical_rank(scaled: FloatArray) -> int:
+    diagonal = np.abs(np.diagonal(qr(scaled, mode="r", pivoting=True)[0]))
+    return int(np.count_nonzero(diagonal > RANK_FLOOR * np.max(diagonal, initial=0.0)))

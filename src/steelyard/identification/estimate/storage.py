@@ -1,0 +1,222 @@
+"""Estimates in files: JSON that holds its model and setup, never pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from steelyard.exceptions import IdentifiabilityError, SteelyardError
+from steelyard.identification.estimate.base_parameters import BaseParameters
+from steelyard.identification.estimate.estimate import Certificate, Estimate, Fit, LevelReport, Status
+from steelyard.identification.sampling.posterior import Posterior
+from steelyard.model.files.xml_document import parse_xml
+from steelyard.model.loading import build_model, describe_document
+from steelyard.model.setup import parse_setup
+from steelyard.model.setup_tables import setup_tables
+from steelyard.regression import EvidenceKey, Origin
+
+if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
+    from steelyard.model import Model
+
+FORMAT = 1
+"""Number of the layout; files of a later one are refused."""
+
+_BASE_ARRAYS = ("groupings", "values", "reference", "covariance", "effects")
+
+
+def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
+    """Gives an estimate as plain numbers and texts."""
+    base = estimate.base
+    return {
+        "format": FORMAT,
+        "method": estimate.method,
+        "status": estimate.status,
+        "links": list(estimate.model.links),
+        "parameters": estimate.solution.tolist(),
+        "reference": estimate.reference.tolist(),
+        "covariance": estimate.covariance.tolist(),
+        "noise_covariance": estimate.noise_covariance.tolist(),
+        "determined": estimate.determined.tolist(),
+        "base": {
+            "names": list(base.names),
+            "unknowns": list(base.unknowns),
+            "dropped": list(base.dropped),
+            "freedom": _plain(base.freedom),
+            "condition": _plain(base.condition),
+            **{name: getattr(base, name).tolist() for name in _BASE_ARRAYS},
+        },
+        "active": list(estimate.active),
+        "nuisance": dict(estimate.nuisance),
+        "fit": {name: _plain(value) for name, value in asdict(estimate.fit).items()},
+        "mass_scale": estimate.mass_scale,
+        "notes": list(estimate.notes),
+        "key": {name: _plain(value) for name, value in asdict(estimate.key).items()},
+        "origins": [list(origin) for origin in estimate.origins],
+        "options": _as_json(estimate.options),
+        "certificate": None if estimate.certificate is None else asdict(estimate.certificate),
+        "levels": [{name: _plain(value) for name, value in asdict(level).items()} for level in estimate.levels],
+        "belief_freedom": _plain(estimate.belief_freedom),
+        "posterior": None if estimate.posterior is None else estimate.posterior.to_dict(),
+        "provenance": _as_json(estimate.provenance),
+        "model": _model_to_dict(estimate.model),
+    }
+
+
+def save_estimate(estimate: Estimate, path: str | Path) -> None:
+    """Writes an estimate to a JSON file, all of it or nothing.
+
+    Raises:
+        IdentifiabilityError: The file cannot be written.
+    """
+    try:
+        text = json.dumps(estimate_to_dict(estimate), allow_nan=False)
+    except ValueError as error:
+        raise IdentifiabilityError(f"{path}: an estimate with numbers that are not finite is not written") from error
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.part")
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise IdentifiabilityError(
+            f"{path}: the estimate cannot be written ({error.strerror}); name another place, or make room"
+        ) from error
+
+
+def load_estimate(path: str | Path) -> Estimate:
+    """Reads an estimate that `Estimate.save` wrote, with its model and setup.
+
+    Raises:
+        IdentifiabilityError: The file is missing, or holds no estimate.
+    """
+    try:
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise IdentifiabilityError(f"{path}: there is no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise IdentifiabilityError(f"{path} is a folder; give the estimate.json in it") from error
+    except OSError as error:
+        raise IdentifiabilityError(f"{path}: the estimate cannot be read ({error.strerror}); check the file") from error
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise IdentifiabilityError(
+            f"{path} is not an estimate: it is no JSON text; give the estimate.json that Estimate.save wrote"
+        ) from error
+    if not isinstance(stored, dict) or "format" not in stored:
+        raise IdentifiabilityError(f"{path} is not an estimate; write one with Estimate.save, or `steelyard identify`")
+    if stored["format"] != FORMAT:
+        raise IdentifiabilityError(
+            f"{path} has the layout {stored['format']!r}, this version reads {FORMAT}; use the version that wrote it"
+        )
+    try:
+        return _estimate_of(stored)
+    except SteelyardError as error:
+        raise IdentifiabilityError(f"{path}: its model cannot be rebuilt: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise IdentifiabilityError(f"{path} is not a whole estimate ({error}); save it again") from error
+
+
+def _estimate_of(stored: dict[str, Any]) -> Estimate:
+    model = _model_of(stored["model"]).with_parameters(stored["reference"])
+    if list(model.links) != stored["links"]:
+        raise ValueError("its links are not those of the model in it")
+    if stored["status"] not in get_args(Status):
+        raise ValueError(f"there is no status {stored['status']!r}")
+    count = 10 * len(model.links)
+    base = stored["base"]
+    rank, unknowns = len(base["names"]), len(base["unknowns"])
+    shapes = {"groupings": (rank, unknowns), "covariance": (rank, rank)}
+    arrays = {name: _array(base, name, shapes.get(name, (rank,))) for name in _BASE_ARRAYS}
+    fields: dict[str, Any] = {name: _tuple(value) for name, value in stored["key"].items()}
+    fields["priors"] = tuple(np.inf if prior is None else float(prior) for prior in stored["key"]["priors"])
+    fit: dict[str, Any] = {name: np.inf if value is None else value + 0 for name, value in stored["fit"].items()}
+    return Estimate(
+        model=model,
+        method=str(stored["method"]),
+        status=stored["status"],
+        solution=_array(stored, "parameters", (len(model.links), 10)),
+        covariance=_array(stored, "covariance", (count, count)),
+        noise_covariance=_array(stored, "noise_covariance", (count, count)),
+        determined=_array(stored, "determined", (len(model.links), 10)),
+        base=BaseParameters(
+            names=tuple(base["names"]),
+            unknowns=tuple(base["unknowns"]),
+            dropped=tuple(base["dropped"]),
+            freedom=np.inf if base["freedom"] is None else float(base["freedom"]),
+            condition=np.inf if base["condition"] is None else float(base["condition"]),
+            **arrays,
+        ),
+        active=tuple(stored["active"]),
+        nuisance=dict(stored["nuisance"]),
+        fit=Fit(**fit),
+        mass_scale=float(stored["mass_scale"]),
+        notes=tuple(stored["notes"]),
+        key=EvidenceKey(**fields),
+        origins=tuple(Origin(str(sha256), float(start), float(end)) for sha256, start, end in stored["origins"]),
+        options=dict(stored["options"]),
+        certificate=None if stored.get("certificate") is None else Certificate(**stored["certificate"]),
+        levels=tuple(
+            LevelReport(**{name: _tuple(value) for name, value in level.items()}) for level in stored.get("levels", ())
+        ),
+        belief_freedom=np.inf if stored.get("belief_freedom") is None else float(stored["belief_freedom"]),
+        posterior=None if stored.get("posterior") is None else Posterior.from_dict(stored["posterior"]),
+    )
+
+
+def _model_to_dict(model: Model) -> dict[str, Any]:
+    file = model.description.file
+    content, _ = file.with_parameters({}, file.path)
+    return {
+        "file": str(file.path),
+        "text": parse_xml(file.path, content).content.decode("utf-8"),
+        "sha256": file.sha256,
+        "base": model.base,
+        "locks": {joint: np.asarray(place).tolist() for joint, place in model.locks.items()},
+        "setup": _as_json(setup_tables(model.setup)),
+        "setup_file": None if model.setup.path is None else str(model.setup.path),
+    }
+
+
+def _model_of(stored: dict[str, Any]) -> Model:
+    document = parse_xml(Path(stored["file"]), stored["text"].encode("utf-8"))
+    # The text was stored with its includes in place; one that is there now would read a file that nobody vouches for.
+    if any(element.tag == "include" for element in document.root.walk()) or document.sha256 != stored["sha256"]:
+        raise ValueError("the text of its model was changed")
+    description = describe_document(document)
+    path = stored["setup_file"]
+    setup = parse_setup(stored["setup"], None if path is None else Path(path))
+    locks = {joint: np.array(place, dtype=np.float64) for joint, place in stored["locks"].items()}
+    return build_model(description, setup, base=stored["base"], locks=locks)
+
+
+def _array(stored: dict[str, Any], name: str, shape: tuple[int, ...]) -> FloatArray:
+    array = np.array(stored[name], dtype=np.float64)
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be {shape} finite numbers")
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """Gives a value for JSON, which knows no infinity: None stands for it."""
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _as_json(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_as_json(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return _plain(value) if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,294 @@
+"""What is known of a robot after the data and the prior: a density over the unknowns, as plain arrays.
+
+With ``φ = start + transform z`` the parameters of all links, the density is ``exp(−energy(z))`` with::
+
+    energy(z) = ½ ‖R z − g‖² + ½ ‖L z‖² + Σ w_l D(P_l(z) ‖ P0_l),   D(P ‖ P0) = tr(P P0⁻¹) − log det(P P0⁻¹) − 4,
+
+and infinite where a link is no possible body or a row ``lower ≤ A φ ≤ upper`` is broken. The geometric method has
+weights ``w`` and no ``L``; the conic one has ``L`` and no weights, and is a Gaussian cut off by what is possible. Links
+tied as mirror images count each; links of which nothing is looked for are constant, and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.model.consistency import is_possible
+from steelyard.model.divergence import log_det_divergence, log_det_gradient, log_det_hessian
+from steelyard.model.parameters import PARAMETER_COUNT
+
+if TYPE_CHECKING:
+    from steelyard.arrays import FloatArray
+    from steelyard.identification.constraints.constraint_system import Rows
+    from steelyard.identification.problem import Problem
+
+EQUATION = 1e-9
+"""Width of a row, beside its own size at the reference, up to which it is an equation; and how exactly rows hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The density ``exp(−energy(z))`` over the unknowns of an estimate.
+
+    Attributes:
+        start: The parameters where ``z = 0`` is, flat, shape (10 n_links,).
+        transform: Shape (10 n_links, k).
+        data_root: ``R``, already divided by the noise, shape (r, k); a triangular factor of at most k + 1 rows.
+        data_right: ``g``, shape (r,).
+        mode: Where the method found the energy to be least, shape (k,); it may lie on the edge of what is possible.
+        reference: ``P0``: parameters of strictly possible bodies, shape (n_links, 10). Without weights they only say
+            how large a link is.
+        weights: ``w`` of each link, zero or more, shape (n_links,).
+        prior_root: ``L``, shape (l, k); of no rows where there is none.
+        possible: Whether links must be possible bodies; those with a weight are, always.
+        rows: ``A``, shape (m, 10 n_links).
+        lower: Shape (m,); −inf where open.
+        upper: Shape (m,); +inf where open, equal to `lower` for an equation.
+    """
+
+    start: FloatArray
+    transform: FloatArray
+    data_root: FloatArray
+    data_right: FloatArray
+    mode: FloatArray
+    reference: FloatArray
+    weights: FloatArray
+    prior_root: FloatArray
+    possible: bool
+    rows: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def __post_init__(self) -> None:
+        for name, shape in _shapes(self).items():
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.shape != shape:
+                raise IdentifiabilityError(f"the posterior's {name} must have the shape {shape}, not {array.shape}")
+            fine = ~np.isnan(array) if name in ("lower", "upper") else np.isfinite(array)
+            if not np.all(fine):
+                raise IdentifiabilityError(f"the posterior's {name} holds numbers that are not finite")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if np.any(self.weights < 0.0):
+            raise IdentifiabilityError("the posterior's weights must not be negative")
+        if np.any(self.lower > self.upper):
+            raise IdentifiabilityError(
+                "the posterior's rows contradict themselves: a lower bound is above its upper one"
+            )
+        if not np.all(is_possible(self.reference[self.bodies])):
+            raise IdentifiabilityError(
+                "the posterior's reference must be of strictly possible bodies; project it first (project_to_interior)"
+            )
+
+    def __len__(self) -> int:
+        """How many unknowns there are."""
+        return int(self.transform.shape[1])
+
+    @cached_property
+    def bodies(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Rows of the links that must be possible bodies: with a weight, or all; of which something is unknown."""
+        moved = np.any(self.transform.reshape(len(self.reference), -1) != 0.0, axis=1)
+        return np.flatnonzero(moved & (self.possible | (self.weights > 0.0)))
+
+    @cached_property
+    def information(self) -> tuple[FloatArray, FloatArray]:
+        """The quadratic terms as one: ``H`` and ``h`` with ``½ zᵀ H z − hᵀ z``, shapes (k, k) and (k,)."""
+        matrix = self.data_root.T @ self.data_root + self.prior_root.T @ self.prior_root
+        return matrix, self.data_root.T @ self.data_right
+
+    def parameters(self, points: Any) -> FloatArray:
+        """Gives the parameters of all links, shape (..., n_links, 10), at points of shape (..., k)."""
+        array = np.asarray(points, dtype=np.float64)
+        flat = self.start + array @ self.transform.T
+        return np.asarray(flat.reshape(*array.shape[:-1], -1, PARAMETER_COUNT))
+
+    def holds(self, parameters: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Tells where links are possible and rows hold, shape (...,), for parameters of shape (..., n_links, 10)."""
+        array = np.asarray(parameters, dtype=np.float64)
+        answer = np.all(is_possible(array[..., self.bodies, :]), axis=-1)
+        if len(self.rows):
+            values = array.reshape(*array.shape[:-2], -1) @ self.rows.T
+            slack = EQUATION * self.row_sizes
+            answer = answer & np.all((values >= self.lower - slack) & (values <= self.upper + slack), axis=-1)
+        return np.asarray(answer)
+
+    @cached_property
+    def row_sizes(self) -> FloatArray:
+        """How large the terms of each row are at the reference, shape (m,)."""
+        return np.asarray(np.abs(self.rows) @ np.abs(self.reference.reshape(-1)))
+
+    def energy(self, points: Any) -> FloatArray:
+        """Gives the energy at points of shape (..., k), shape (...,); inf where something is impossible or broken."""
+        array = np.asarray(points, dtype=np.float64)
+        parameters = self.parameters(array)
+        left = array @ self.data_root.T - self.data_right
+        total = 0.5 * np.sum(np.square(left), axis=-1)
+        total = total + 0.5 * np.sum(np.square(array @ self.prior_root.T), axis=-1)
+        weighed = self._weighed
+        divergence = log_det_divergence(parameters[..., weighed, :], self.reference[weighed])
+        total = total + divergence @ self.weights[weighed]
+        return np.asarray(np.where(self.holds(parameters), total, np.inf))
+
+    def gradient(self, points: Any) -> FloatArray:
+        """Gives the energy's gradient by ``z`` at points of shape (..., k) where it is finite, shape (..., k)."""
+        array = np.asarray(points, dtype=np.float64)
+        matrix, right = self.information
+        gradient = array @ matrix - right
+        weighed = self._weighed
+        pull = log_det_gradient(self.parameters(array)[..., weighed, :], self.reference[weighed])
+        pull = pull * self.weights[weighed][:, None]
+        return np.asarray(gradient + np.einsum("...lp,lpk->...k", pull, self._blocks[weighed]))
+
+    def hessian(self, point: Any) -> FloatArray:
+        """Gives the energy's second derivatives at one point of shape (k,) where it is finite, shape (k, k)."""
+        weighed = self._weighed
+        curvature = log_det_hessian(self.parameters(point)[weighed]) * self.weights[weighed][:, None, None]
+        hessian = self.information[0].copy()
+        for block, of_link in zip(self._blocks[weighed], curvature, strict=True):
+            used = np.flatnonzero(np.any(block != 0.0, axis=0))
+            hessian[np.ix_(used, used)] += block[:, used].T @ of_link @ block[:, used]
+        return hessian
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives plain numbers, for JSON; of matrices, the entries that are not zero, and None for what is open."""
+        stored: dict[str, Any] = {"possible": bool(self.possible)}
+        for name in _shapes(self):
+            array = getattr(self, name)
+            stored[name] = _sparse(array) if name in _SPARSE else _plain(array)
+        return stored
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Posterior:
+        """Gives the posterior that `to_dict` wrote.
+
+        Raises:
+            ValueError: It is not one; also as KeyError, TypeError or IdentifiabilityError.
+        """
+        if not isinstance(stored, Mapping):
+            raise TypeError("a posterior must be a table")
+        if not isinstance(stored["possible"], bool):
+            raise TypeError("possible must be true or false")
+        arrays = {name: _dense(stored[name]) for name in _SPARSE}
+        arrays |= {name: np.array(stored[name], dtype=np.float64) for name in _DENSE}
+        for name, empty in (("lower", -np.inf), ("upper", np.inf)):
+            bounds = [empty if bound is None else float(bound) for bound in stored[name]]
+            arrays[name] = np.array(bounds, dtype=np.float64)
+        arrays["reference"] = arrays["reference"].reshape(-1, PARAMETER_COUNT)
+        return cls(possible=stored["possible"], **arrays)
+
+    @cached_property
+    def _weighed(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return self.bodies[self.weights[self.bodies] > 0.0]
+
+    @cached_property
+    def _blocks(self) -> FloatArray:
+        """The transform, link by link, shape (n_links, 10, k)."""
+        return self.transform.reshape(len(self.reference), PARAMETER_COUNT, -1)
+
+
+def build_posterior(
+    problem: Problem,
+    mode: FloatArray,
+    reference: Any,
+    *,
+    weights: Any = None,
+    prior_root: FloatArray | None = None,
+    possible: bool = True,
+    rows: Rows | None = None,
+) -> Posterior:
+    """Gives the posterior of a reduced problem: its data, over its noise, with a prior and what must hold.
+
+    Args:
+        problem: The problem.
+        mode: ``z`` where the method found the energy to be least, shape (k,).
+        reference: Strictly possible parameters, shape (n_links, 10); rows of links that are not looked for may be any.
+        weights: Of the divergence from the reference, for each link, shape (n_links,); None for none.
+        prior_root: ``L`` of ``½ ‖L z‖²``, shape (l, k); None for none.
+        possible: Whether links must be possible bodies.
+        rows: Linear rows on the parameters; None for none.
+
+    Raises:
+        IdentifiabilityError: Shapes do not fit, the reference is impossible, or the data have no noise at all.
+    """
+    unknowns, noise = problem.unknowns, problem.noise
+    if not noise > 0.0:
+        raise IdentifiabilityError(
+            "the data have no noise at all, and so leave nothing to draw from; say what the sensors' noise is"
+        )
+    count, links = len(unknowns), len(unknowns.start) // PARAMETER_COUNT
+    system = np.concatenate([problem.matrix, problem.right[:, None]], axis=1) / noise
+    factor = np.asarray(np.linalg.qr(system, mode="r")) if len(system) > count + 1 else system
+    return Posterior(
+        start=unknowns.start,
+        transform=unknowns.transform,
+        data_root=factor[:, :-1],
+        data_right=factor[:, -1],
+        mode=mode,
+        reference=np.asarray(reference, dtype=np.float64).reshape(links, PARAMETER_COUNT),
+        weights=np.zeros(links) if weights is None else weights,
+        prior_root=np.zeros((0, count)) if prior_root is None else prior_root,
+        possible=possible,
+        rows=np.zeros((0, len(unknowns.start))) if rows is None else rows.matrix,
+        lower=np.zeros(0) if rows is None else rows.lower,
+        upper=np.zeros(0) if rows is None else rows.upper,
+    )
+
+
+_SPARSE = ("transform", "data_root", "prior_root", "rows")
+_DENSE = ("start", "data_right", "mode", "reference", "weights")
+
+
+def _shapes(posterior: Posterior) -> dict[str, tuple[int, ...]]:
+    """Gives the shape that each array must have, by what the first of them say."""
+    transform = np.asarray(posterior.transform)
+    if transform.ndim != 2 or transform.shape[0] % PARAMETER_COUNT:
+        raise IdentifiabilityError(f"the posterior's transform must be (10 n_links, k), not {transform.shape}")
+    parameters, count = transform.shape
+    data, prior, rows = (len(getattr(posterior, name)) for name in ("data_root", "prior_root", "rows"))
+    links = parameters // PARAMETER_COUNT
+    return {
+        "start": (parameters,),
+        "transform": (parameters, count),
+        "data_root": (data, count),
+        "data_right": (data,),
+        "mode": (count,),
+        "reference": (links, PARAMETER_COUNT),
+        "weights": (links,),
+        "prior_root": (prior, count),
+        "rows": (rows, parameters),
+        "lower": (rows,),
+        "upper": (rows,),
+    }
+
+
+def _sparse(array: FloatArray) -> dict[str, Any]:
+    places = np.nonzero(array)
+    return {
+        "shape": list(array.shape),
+        "rows": places[0].tolist(),
+        "columns": places[1].tolist(),
+        "values": array[places].tolist(),
+    }
+
+
+def _dense(stored: Any) -> FloatArray:
+    height, width = (int(size) for size in stored["shape"])
+    rows, columns = (np.array(stored[name], dtype=np.int64) for name in ("rows", "columns"))
+    values = np.array(stored["values"], dtype=np.float64)
+    if not rows.shape == columns.shape == values.shape:
+        raise ValueError("a matrix needs as many rows and columns as values")
+    if np.any((rows < 0) | (rows >= height) | (columns < 0) | (columns >= width)):
+        raise ValueError("a matrix has entries outside of its shape")
+    array = np.zeros((height, width))
+    array[rows, columns] = values
+    return array
+
+
+def _plain(array: FloatArray) -> Any:
+    return array.tolist() if np.all(np.isfinite(array)) else [x if np.isfinite(x) else None for x in array.tolist()]

@@ -1,0 +1,149 @@
+"""The rows of a motion, looked at again: what needs samples and not only Evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steelyard.exceptions import EvidenceError
+from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.motion import Motion
+from steelyard.regression import gather_evidence
+from steelyard.regression.gathering import sensing_of
+from steelyard.regression.noise import plan_noise
+from steelyard.regression.nuisance import plan_nuisance
+from steelyard.regression.rows import motion_arrays
+from steelyard.regression.system import System, present_forces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from steelyard.arrays import FloatArray
+    from steelyard.model import Model
+    from steelyard.regression import Evidence
+    from steelyard.regression.sensing import RowPlan
+
+CHUNK = 512
+"""Samples whose rows are held at a time."""
+
+SMALLEST = 1e-10
+"""Singular values of unit columns below this share of the greatest are taken for zero."""
+
+_GAP = 1.5
+_ROUNDS = 10
+_SETTLED = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class SecondPass:
+    """A motion, the Evidence of a first pass over it, and what turns its samples into the same rows again.
+
+    Attributes:
+        motion: The motion.
+        evidence: The Evidence that was gathered from it.
+        system: What turns samples into rows.
+    """
+
+    motion: Motion
+    evidence: Evidence
+    system: System
+
+    @cached_property
+    def plan(self) -> RowPlan:
+        """The rows of every sample: those of the whole motion, of which some are zero in some stretches."""
+        return self.system.plan(self.motion)
+
+    def rows(self, motion: Motion) -> FloatArray:
+        """Gives the rows ``[Y | nuisance | f]`` of some samples, shape (n, n_rows, n_columns)."""
+        present, forces = present_forces(self.plan, motion), self.system.forces(motion)
+        rows, _ = self.system.rows_of(self.plan, motion_arrays(motion), present, forces, motion.bandwidth)
+        return rows.reshape(len(motion), -1, self.system.width)
+
+    def residual(self, unknowns: FloatArray) -> FloatArray:
+        """Gives ``f − [Y | nuisance] x``, projected and whitened as the rows are, shape (n, n_rows).
+
+        Args:
+            unknowns: ``x``: the independent parameters and the nuisance values, as `least_squares` gives them.
+        """
+        full = np.append(-unknowns, 1.0)
+        return np.concatenate([self.rows(piece) @ full for piece in self.motion.chunks(CHUNK)])
+
+
+def begin_second_pass(model: Model, motion: Motion, *, sample_weights: Any = None, **options: Any) -> SecondPass:
+    """Gathers Evidence from a motion, and keeps what a second look at its samples needs.
+
+    Args:
+        model: The model.
+        motion: A single Motion.
+        sample_weights: As `gather_evidence` takes them.
+        **options: What `gather_evidence` takes: weights, torques, withhold, unknown_wrenches, nuisance, priors.
+
+    Raises:
+        EvidenceError: The motion is not a single Motion, or as `gather_evidence` raises.
+    """
+    if not isinstance(motion, Motion):
+        raise EvidenceError(f"a second pass looks at a single Motion, not at {type(motion).__name__}")
+    evidence = gather_evidence(model, motion, sample_weights=sample_weights, **options)
+    sensing = sensing_of(
+        model, motion, options.get("torques"), options.get("withhold", ()), options.get("unknown_wrenches", ())
+    )
+    columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
+    columns[evidence.independent] = np.arange(len(evidence.independent))
+    system = System(
+        model,
+        motion.base,
+        sensing,
+        plan_nuisance(model, sensing, options.get("nuisance", ()), options.get("priors")),
+        plan_noise(model, sensing, options.get("weights", "default")),
+        columns.reshape(-1, PARAMETER_COUNT),
+    )
+    return SecondPass(motion, evidence, system)
+
+
+def least_squares(evidence: Evidence) -> FloatArray:
+    """Gives the independent parameters and nuisance values that explain Evidence best, side by side.
+
+    Nuisances are held by their priors, weighed by the variance of the rows, which is known or found from the residual.
+    Directions that the data do not excite stay at zero.
+    """
+    priors = np.concatenate([np.full(len(evidence.independent), np.inf), np.array(evidence.key.priors)])
+    matrix, right = evidence.factor[:, :-1], evidence.factor[:, -1]
+    freedom = max(1.0, evidence.row_count - matrix.shape[1])
+    held = np.isfinite(priors)
+    variance = 1.0 if evidence.variance is None else evidence.variance
+    found = np.zeros(matrix.shape[1])
+    for _ in range(_ROUNDS):
+        before = variance
+        holds = np.diag(np.sqrt(variance) / priors)[held]
+        found = solve_scaled(np.concatenate([matrix, holds]), np.append(right, np.zeros(len(holds))))
+        if evidence.variance is None:
+            variance = float(np.sum(np.square(right - matrix @ found))) / freedom
+        if not held.any() or abs(variance - before) <= _SETTLED * variance:
+            break
+    return found
+
+
+def solve_scaled(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Gives the least-squares solution with columns scaled to unit length, shape (n_columns,) or (n_columns, m)."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    lengths[lengths == 0.0] = 1.0
+    solution = np.linalg.lstsq(matrix / lengths, right, rcond=SMALLEST)[0]
+    return np.asarray(solution / (lengths if right.ndim == 1 else lengths[:, None]))
+
+
+def whitening_basis(triangle: FloatArray) -> FloatArray:
+    """Gives ``T`` with ``(Z T)ᵀ (Z T) = 1`` for rows ``Z`` whose triangular factor is given, shape (n, rank)."""
+    lengths = np.linalg.norm(triangle, axis=0)
+    lengths[lengths == 0.0] = 1.0
+    _, values, right = np.linalg.svd(triangle / lengths)
+    kept = values > SMALLEST * values[0] if values[0] > 0.0 else np.zeros(len(values), dtype=np.bool_)
+    return np.asarray(right[kept].T / values[kept] / lengths[:, None])
+
+
+def even_stretches(motion: Motion) -> Iterator[tuple[int, int]]:
+    """Gives where the samples of a motion follow each other without a gap: first sample, and one after the last."""
+    cuts = np.flatnonzero(np.diff(motion.time) > _GAP / motion.sample_rate) + 1
+    yield from zip([0, *cuts.tolist()], [*cuts.tolist(), len(motion)], strict=True)
