@@ -23,6 +23,9 @@ MOST_FILES = 25
 FOYER = ("__init__", "__main__", "exceptions", "arrays", "wording", "whole_file")
 """Modules of the package itself, which every room may import."""
 
+PACKAGE = "(package)"
+"""What the modules of the package itself are listed under."""
+
 SAME_BY_DESIGN = ("cli", "report/sections")
 """Folders whose files are named after the thing that they show: a command, a section of the report."""
 
@@ -126,7 +129,7 @@ def survey(source: Path) -> House:
     house = House()
     for path in sorted(source.rglob("*.py")):
         place = path.relative_to(source)
-        room = place.parts[0] if len(place.parts) > 1 else "(package)"
+        room = place.parts[0] if len(place.parts) > 1 else PACKAGE
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
         counted = house.rooms[room]
@@ -168,7 +171,7 @@ def _look_at_imports(house: House, place: Path, room: str, tree: ast.Module) -> 
                 continue
             if parts[1] != room:
                 house.edges[room, parts[1]] += 1
-                if len(parts) > 2:
+                if len(parts) > 2 and room != PACKAGE:
                     house.side_doors.append(f"{place}:{node.lineno} {name}")
 
 
@@ -229,18 +232,18 @@ def _look_at_names(house: House, place: Path, tree: ast.Module) -> None:
         house.modules[place.stem].append(str(place))
 
 
+def crowded_folders(house: House) -> list[str]:
+    """Return the folders that hold too many files, with how many."""
+    levels = (level for room in house.rooms.values() for level in room.levels.items())
+    return [f"{level} ({count})" for level, count in levels if count > MOST_FILES]
+
+
 def misses(house: House) -> list[str]:
     """Return the bars that are missed, a sentence each."""
-    crowded = [
-        f"{level} ({count})"
-        for room in house.rooms.values()
-        for level, count in room.levels.items()
-        if count > MOST_FILES
-    ]
     bars = (
         (house.side_doors, "imports of another room's modules"),
         (house.long_files, f"files of more than {MOST_LINES} lines"),
-        (crowded, f"folders of more than {MOST_FILES} files"),
+        (crowded_folders(house), f"folders of more than {MOST_FILES} files"),
         (house.homonyms, "names that stand for more than one thing"),
         (house.docstrings, "docstrings that do not begin with an imperative"),
         (house.constants, f"of {house.constant_count} constants without a source or a measurement"),

@@ -42,9 +42,9 @@ from steelyard.calibration.pictures import draw_heights, draw_poses
 from steelyard.calibration.problem import Problem
 from steelyard.calibration.solving import reduce_rows, settle_poses
 from steelyard.calibration.start import starting_states
-from steelyard.identification import estimate_noise
 from steelyard.laboratory import Instrument, Sensors
 from steelyard.model.divergence import affine_distance
+from steelyard.regression import estimate_noise
 
 if TYPE_CHECKING:
     from steelyard import Estimate, Model

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         sample_poses,
         soles_as_contacts,
     )
-    from steelyard.calibration.calibrate import calibrate
+    from steelyard.calibration.calibrate import calibrate  # mypy takes the door's for the module
     from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
     from steelyard.exceptions import (
         ConsistencyError,
@@ -34,21 +34,7 @@ if TYPE_CHECKING:
         StanceError,
         SteelyardError,
     )
-    from steelyard.identification import (
-        BaseParameters,
-        DrawnModels,
-        Estimate,
-        HuberWeights,
-        NoiseLevels,
-        PayloadFinding,
-        estimate_noise,
-        find_payload,
-        gather_correlated,
-        gather_robust,
-        gather_with_instruments,
-        huber_weights,
-        load_estimate,
-    )
+    from steelyard.identification import BaseParameters, DrawnModels, Estimate, load_estimate
     from steelyard.identification.identify import identify
     from steelyard.inspection import Delays, Inspection, estimate_delays, inspect_recording
     from steelyard.laboratory import BalanceRun as BalanceRun
@@ -89,8 +75,20 @@ if TYPE_CHECKING:
         write_calibrated_model,
         write_offsets,
     )
+    from steelyard.payload import PayloadFinding, find_payload
     from steelyard.recording import Recording, join_recordings, read_recording
-    from steelyard.regression import Evidence, gather_evidence, load_evidence
+    from steelyard.regression import (
+        Evidence,
+        HuberWeights,
+        NoiseLevels,
+        estimate_noise,
+        gather_correlated,
+        gather_evidence,
+        gather_robust,
+        gather_with_instruments,
+        huber_weights,
+        load_evidence,
+    )
     from steelyard.report import Report, Trace, trace_motions, write_report
     from steelyard.stance import Trajectory
     from steelyard.validation import Validation, validate
@@ -193,6 +191,7 @@ _ROOMS = (
     "motion",
     "regression",
     "identification",
+    "payload",
     "validation",
     "inspection",
     "calibration",

@@ -421,7 +421,7 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         (
             ["g1", "empty.npz", "--method", "base", "--sample", "9", "-o", "out"],
             2,
-            "--sample: nothing can be drawn from base; choose --method geometric or conic",
+            "--sample: cannot draw from base; choose --method geometric or conic",
         ),
         (["g1", "empty.npz", "--sample", "9", "-o", "mine"], 1, "mine/drawn is there already; name another folder, or"),
         (["g1", "empty.npz", "--sample", "9", "-o", "mine", "--force"], 1, "mine/drawn holds other files too; move"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steelyard import IdentifiabilityError, gather_evidence, identify
-from steelyard.identification import estimate_noise
+from steelyard.regression import estimate_noise
 from tests.identification.worlds import reference, rich_motion, truth
 
 

@@ -1,15 +1,20 @@
 """Recording -> joint offsets: kinematic calibration from encoders, inertial sensors and flat feet."""
 
-from steelyard.calibration.calibrate import calibrate
+from steelyard.calibration.calibrate import MOST_POSES, MOUNTING, calibrate
 from steelyard.calibration.contacts import Contact, Marker, Touch, soles_as_contacts
 from steelyard.calibration.design import PoseDesign, design_calibration
 from steelyard.calibration.noise import PlainSums, PoseNoise
 from steelyard.calibration.offsets import HeldOut, Offsets
+from steelyard.calibration.pictures import draw_heights, draw_poses
 from steelyard.calibration.poses import PoseSet
 from steelyard.calibration.sampling import sample_poses
+from steelyard.calibration.summary import WIDTH
 from steelyard.calibration.suspects import Suspect
 
 __all__ = [
+    "MOST_POSES",
+    "MOUNTING",
+    "WIDTH",
     "Contact",
     "HeldOut",
     "Marker",
@@ -22,6 +27,8 @@ __all__ = [
     "Touch",
     "calibrate",
     "design_calibration",
+    "draw_heights",
+    "draw_poses",
     "sample_poses",
     "soles_as_contacts",
 ]

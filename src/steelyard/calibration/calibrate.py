@@ -24,7 +24,7 @@ from steelyard.calibration.solving import reduce_rows
 from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import name_suspects
 from steelyard.exceptions import IdentifiabilityError, ModelError
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics.frame_motion import axis_rotations, cross, quaternion_rotations
+from steelyard.kinematics import axis_rotations, cross, quaternion_rotations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

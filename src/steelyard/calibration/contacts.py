@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.stance.footing import FLATNESS
+from steelyard.stance import FLATNESS
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:

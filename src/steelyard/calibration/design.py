@@ -22,11 +22,9 @@ from steelyard.calibration.problem import Problem
 from steelyard.calibration.solving import reduce_rows
 from steelyard.calibration.start import starting_states
 from steelyard.exceptions import IdentifiabilityError, StanceError
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 from steelyard.recording import Recording
-from steelyard.stance.postures import Wish, solve_posture
-from steelyard.stance.standing import stand_up
-from steelyard.stance.support import inside_margin
+from steelyard.stance import Wish, inside_margin, solve_posture, stand_up
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.stance.standing import Standing
+    from steelyard.stance import Standing
 
 CANDIDATES = 300
 """Poses that are drawn for each design, to choose from."""

@@ -13,7 +13,7 @@ from steelyard.calibration.problem import size_of
 from steelyard.calibration.solving import Solved, settle_poses, solve
 from steelyard.calibration.start import starting_states
 from steelyard.calibration.suspects import find_aside, hold_against_others, parts_of
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from steelyard.calibration.heights import rms
 from steelyard.calibration.summary import summarise
-from steelyard.motion.encoder_offsets import units_of, write_calibrated_model, write_offsets
+from steelyard.motion import units_of, write_calibrated_model, write_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,7 @@ import numpy as np
 
 from steelyard.calibration.poses import PoseSet, refuse_lengths
 from steelyard.exceptions import RecordingError
-from steelyard.recording import Recording
-from steelyard.recording.column_names import QUATERNION_AXES, joint_columns
+from steelyard.recording import QUATERNION_AXES, Recording, joint_columns
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:

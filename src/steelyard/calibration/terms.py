@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from steelyard.kinematics.frame_motion import cross
+from steelyard.kinematics import cross
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -13,20 +13,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from steelyard.calibration import Offsets, PlainSums
+from steelyard.calibration import MOST_POSES, MOUNTING, WIDTH, Offsets, PlainSums, draw_heights, draw_poses
 from steelyard.calibration import calibrate as calibrate_joints
-from steelyard.calibration.calibrate import MOST_POSES, MOUNTING
-from steelyard.calibration.pictures import draw_heights, draw_poses
-from steelyard.calibration.summary import WIDTH
 from steelyard.cli.output_folder import check_folder, write_together
 from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.recording_reader import Reader
 from steelyard.cli.shared_options import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.terminal import print_wrapped, tell_next
 from steelyard.model import Model, load_model
-from steelyard.motion.encoder_offsets import write_calibrated_model
-from steelyard.recording import Recording
-from steelyard.recording.reading import find_format
+from steelyard.motion import write_calibrated_model
+from steelyard.recording import Recording, find_format
 
 _SEEN_A_SECOND, _FITTED_A_SECOND = 1200.0, 150.0
 """Poses that are looked at, and fitted, in a second, about."""

@@ -15,9 +15,7 @@ from rich.text import Text
 from steelyard.arrays import FloatArray
 from steelyard.cli.shared_options import AsJson, Quiet, complete_setups, parse_pair
 from steelyard.cli.terminal import on_one_line, print_finding
-from steelyard.model import ModelCheck, load_model
-from steelyard.model.check import describe_difference
-from steelyard.model.consistency import SINGULAR_EXTENT, Consistency, diagnose
+from steelyard.model import SINGULAR_EXTENT, Consistency, ModelCheck, describe_difference, diagnose, load_model
 
 _STYLES = {"impossible": "bold red", "singular": "yellow", "remark": "dim", "possible": "green"}
 

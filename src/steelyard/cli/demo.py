@@ -23,7 +23,7 @@ from steelyard.cli.output_folder import check_folder, write_json, write_together
 from steelyard.cli.progress import shorten, show_progress
 from steelyard.cli.shared_options import AsJson, Force, Quiet
 from steelyard.model import load_model
-from steelyard.report.page import REPORT_PARTS
+from steelyard.report import REPORT_PARTS
 
 if TYPE_CHECKING:
     from steelyard.cli.demo_run import Story

@@ -12,16 +12,20 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.calibration import Offsets, calibrate
-from steelyard.identification import Estimate, estimate_noise, identify
-from steelyard.identification.link_groups import group_links
-from steelyard.laboratory import Payload, Trial, Truth, plan_motion, simulate
-from steelyard.laboratory.balance import BalanceRun, simulate_balance
-from steelyard.laboratory.balance_task import DURATION
-from steelyard.model import Model, TotalMass, project_to_interior
-from steelyard.model.divergence import affine_distance
-from steelyard.model.name_patterns import match_pattern
+from steelyard.identification import Estimate, group_links, identify
+from steelyard.laboratory import (
+    BALANCE_DURATION,
+    BalanceRun,
+    Payload,
+    Trial,
+    Truth,
+    plan_motion,
+    simulate,
+    simulate_balance,
+)
+from steelyard.model import Model, TotalMass, affine_distance, match_pattern, project_to_interior
 from steelyard.motion import Motion, reconstruct_motion
-from steelyard.regression import Evidence, gather_evidence
+from steelyard.regression import Evidence, estimate_noise, gather_evidence
 from steelyard.validation import Validation, validate
 
 if TYPE_CHECKING:
@@ -86,7 +90,7 @@ class Durations:
     limp: float = 60.0
     dance: float = 60.0
     reach: float = 20.0
-    balance: float = DURATION
+    balance: float = BALANCE_DURATION
 
 
 @dataclass(frozen=True)

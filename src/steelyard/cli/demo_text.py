@@ -13,7 +13,7 @@ from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.cli.demo_run import Story
-    from steelyard.laboratory.balance import BalanceRun
+    from steelyard.laboratory import BalanceRun
 
 WIDTH = 80
 _INDENT = "   "

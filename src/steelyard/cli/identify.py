@@ -34,23 +34,23 @@ from steelyard.cli.shared_options import (
 )
 from steelyard.cli.terminal import print_wrapped, tell_next
 from steelyard.exceptions import SteelyardError
-from steelyard.identification import DrawnModels, Estimate, choose_parameters
+from steelyard.identification import (
+    DRAWABLE_METHODS,
+    OPTIONS,
+    UNCONSTRAINED,
+    DrawnModels,
+    Estimate,
+    check_constraints,
+    choose_parameters,
+    group_links,
+)
 from steelyard.identification import identify as identify_parameters
-from steelyard.identification.link_groups import group_links
-from steelyard.identification.methods.registry import OPTIONS, UNCONSTRAINED, check_constraints
-from steelyard.identification.sampling.drawn_models import METHODS as DRAWN
-from steelyard.model import Model, load_model
-from steelyard.model.constraint_tables import parse_constraints
-from steelyard.model.constraints import Constraint
-from steelyard.motion.reconstruct import Base as BaseName
-from steelyard.recording.reading import find_format
-from steelyard.regression.nuisance import PRIORS
-from steelyard.report import Report, Trace, trace_motions
-from steelyard.report.page import check_report_parts
-from steelyard.report.sections.findings import sum_up
-from steelyard.report.traces import Purpose
-from steelyard.validation import Validation, validate
-from steelyard.validation.validation import ROBOT
+from steelyard.model import Constraint, Model, load_model, parse_constraints
+from steelyard.motion import Base as BaseName
+from steelyard.recording import find_format
+from steelyard.regression import PRIORS
+from steelyard.report import Purpose, Report, Trace, check_report_parts, sum_up, trace_motions
+from steelyard.validation import ROBOT, Validation, validate
 
 _METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
 _ENDINGS = {"URDF": ".urdf", "MJCF": ".xml"}
@@ -143,7 +143,7 @@ def identify(
         typer.Option(
             metavar="COUNT",
             min=1,
-            help=f"Draw so many possible robots, and write them into DIR/{_DRAWN_FOLDER} ({', '.join(DRAWN)}).",
+            help=f"Draw this many possible robots into DIR/{_DRAWN_FOLDER} ({', '.join(DRAWABLE_METHODS)}).",
         ),
     ] = None,
     force: Force = False,
@@ -298,9 +298,9 @@ def _options(method: str, given: Mapping[str, float | None]) -> dict[str, Any]:
 def _check_sample(sample: int | None, method: str, output: Path | None) -> None:
     if sample is None:
         return
-    if method not in DRAWN:
+    if method not in DRAWABLE_METHODS:
         raise typer.BadParameter(
-            f"nothing can be drawn from {method}; choose --method {' or '.join(DRAWN)}", param_hint="--sample"
+            f"cannot draw from {method}; choose --method {' or '.join(DRAWABLE_METHODS)}", param_hint="--sample"
         )
     if output is None:
         raise typer.BadParameter("say where to write the robots with --output", param_hint="--sample")

@@ -15,8 +15,7 @@ from steelyard.cli.output_folder import check_file, write_files
 from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.shared_options import AsJson, Force, Quiet
 from steelyard.cli.terminal import print_wrapped
-from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
-from steelyard.drafting.toml_text import plain
+from steelyard.drafting import DraftFinding, SetupDraft, draft_setup, plain
 
 _MARKS = {"found": ("found", "green"), "guessed": ("guessed", "yellow"), "missing": ("not found", "red")}
 _USUAL = 1.0

@@ -22,12 +22,9 @@ from steelyard.cli.recording_reader import survey_seconds
 from steelyard.cli.shared_options import AsJson, Quiet, Recordings, SetupName
 from steelyard.cli.terminal import on_one_line, print_finding
 from steelyard.exceptions import RecordingWarning
-from steelyard.inspection import Inspection, inspect_recording
-from steelyard.inspection.inspection import Channel
-from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
+from steelyard.inspection import Channel, Inspection, draw_braille, draw_png, inspect_recording, legend, plan_plots
 from steelyard.model import load_model
-from steelyard.recording import Recording, join_recordings, read_recording
-from steelyard.recording.reading import find_format
+from steelyard.recording import Recording, find_format, join_recordings, read_recording
 
 _STYLES = {"fault": "bold red", "warning": "yellow", "remark": "dim"}
 _HEIGHT = 5

@@ -25,11 +25,10 @@ from steelyard.cli.shared_options import (
     complete_nuisances,
 )
 from steelyard.cli.terminal import print_wrapped
-from steelyard.identification import find_payload
 from steelyard.model import load_model
-from steelyard.motion.reconstruct import Base as BaseName
-from steelyard.payload.payload_checks import choose_links
-from steelyard.recording.reading import find_format
+from steelyard.motion import Base as BaseName
+from steelyard.payload import choose_links, find_payload
+from steelyard.recording import find_format
 
 _SEARCH_A_LINK = 0.02
 

@@ -20,12 +20,11 @@ from steelyard.cli.recording_reader import Reader, survey_seconds
 from steelyard.cli.shared_options import Base
 from steelyard.cli.terminal import on_one_line
 from steelyard.exceptions import IdentifiabilityError, MotionError
-from steelyard.identification import estimate_noise
 from steelyard.inspection import Delays, estimate_delays
 from steelyard.model import Model
-from steelyard.motion.reconstruct import Base as BaseName
-from steelyard.recording import Recording
-from steelyard.recording.recording import sensor_of
+from steelyard.motion import Base as BaseName
+from steelyard.recording import Recording, sensor_of
+from steelyard.regression import estimate_noise
 
 _PIECES = 8
 """Pieces of a recording among which the longest tells the noise; each is half a minute at 500 Hz."""

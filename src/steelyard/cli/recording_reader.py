@@ -15,11 +15,8 @@ from steelyard.cli.progress import shorten
 from steelyard.cli.terminal import on_one_line, print_wrapped
 from steelyard.exceptions import RecordingWarning, SteelyardError
 from steelyard.model import Model
-from steelyard.motion import Motion, read_offsets, stream_motion
-from steelyard.motion.joint_state import check_offsets
-from steelyard.motion.reconstruct import Base
-from steelyard.recording import Recording, read_recording
-from steelyard.recording.recording import sensor_of
+from steelyard.motion import Base, Motion, check_offsets, read_offsets, stream_motion
+from steelyard.recording import Recording, read_recording, sensor_of
 from steelyard.regression import Evidence, gather_evidence
 
 _CHECKS, _VALUES_A_SECOND = 0.6, 1.7e6

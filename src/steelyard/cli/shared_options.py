@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from steelyard.model.setup import ready_setups
-from steelyard.motion.base_choice import BASES
-from steelyard.regression.nuisance import PRIORS
+from steelyard.model import ready_setups
+from steelyard.motion import BASES
+from steelyard.regression import PRIORS
 from steelyard.wording import did_you_mean
 
 

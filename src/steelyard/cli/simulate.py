@@ -20,9 +20,8 @@ from steelyard.cli.progress import show_progress, show_usual
 from steelyard.cli.shared_options import AsJson, Force, Quiet, SetupName, check_names, parse_pair
 from steelyard.cli.terminal import print_wrapped
 from steelyard.exceptions import LaboratoryError, SteelyardError
-from steelyard.model import load_model
-from steelyard.model.parameters import PARAMETER_SYMBOLS
-from steelyard.recording.writing import check_ending
+from steelyard.model import PARAMETER_SYMBOLS, load_model
+from steelyard.recording import check_ending
 
 if TYPE_CHECKING:
     from steelyard.laboratory import Trial

@@ -24,11 +24,11 @@ from steelyard.cli.shared_options import (
 )
 from steelyard.cli.terminal import print_wrapped
 from steelyard.identification import load_estimate
-from steelyard.motion.reconstruct import Base as BaseName
-from steelyard.recording.reading import find_format
-from steelyard.regression.nuisance import PRIORS
+from steelyard.motion import Base as BaseName
+from steelyard.recording import find_format
+from steelyard.regression import PRIORS
+from steelyard.validation import ROBOT
 from steelyard.validation import validate as validate_estimate
-from steelyard.validation.validation import ROBOT
 from steelyard.wording import in_words
 
 

@@ -2,5 +2,6 @@
 
 from steelyard.drafting.draft import SetupDraft, draft_setup
 from steelyard.drafting.draft_findings import DraftFinding
+from steelyard.drafting.toml_text import plain
 
-__all__ = ["DraftFinding", "SetupDraft", "draft_setup"]
+__all__ = ["DraftFinding", "SetupDraft", "draft_setup", "plain"]

@@ -32,10 +32,21 @@ from steelyard.drafting.toml_text import comment, plain, quoted
 from steelyard.drafting.undersides import LostMeshes, Underside
 from steelyard.drafting.words import words_of
 from steelyard.exceptions import ModelError
-from steelyard.model.files.packages import as_path, find_file, is_folder
-from steelyard.model.loading import build_model, describe, load_model
-from steelyard.model.lumping import lock_followers, resolve_locks
-from steelyard.model.setup import BaseKind, Setup, WrenchSensor, parse_setup, ready_setups
+from steelyard.model import (
+    BaseKind,
+    Setup,
+    WrenchSensor,
+    as_path,
+    build_model,
+    describe,
+    find_file,
+    is_folder,
+    load_model,
+    lock_followers,
+    parse_setup,
+    ready_setups,
+    resolve_locks,
+)
 from steelyard.whole_file import draft_of
 from steelyard.wording import in_words
 
@@ -44,8 +55,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.drafting.sensor_search import DraftedWrench
-    from steelyard.model import Model
-    from steelyard.model.description import Description
+    from steelyard.model import Description, Model
 
 _SUFFIXES = (".urdf", ".xml", ".mjcf")
 _SCHEMES = ("file", "package", "model")

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.drafting.body_placements import chain_from_root, children_of, compute_placements, upward
 from steelyard.drafting.undersides import LostMeshes, Underside, find_underside
 from steelyard.drafting.words import ARM_WORDS, LEG_WORDS, drop_words, mentions, side_of, words_of
-from steelyard.stance.footing import resting_posture
+from steelyard.stance import resting_posture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ import numpy as np
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
-    from steelyard.model.description import Connection, Description, Joint
+    from steelyard.model import Connection, Description, Joint
 
 LockPosition = float | tuple[float, ...]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from steelyard.drafting.words import SideMark, side_patterns
-from steelyard.model.name_patterns import pair_by_patterns
+from steelyard.model import pair_by_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

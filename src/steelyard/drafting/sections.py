@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.drafting.draft_findings import DraftFinding, FindingKind
 from steelyard.drafting.toml_text import comment, commented_out, format_points, name_pairs, quoted
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:

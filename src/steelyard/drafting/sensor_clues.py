@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, mentions_wrench, words_of
-from steelyard.model.files.mjcf import compile_mjcf
-from steelyard.model.files.mjcf_file import MjcfFile
-from steelyard.model.files.urdf import UrdfFile
+from steelyard.model import MjcfFile, UrdfFile, compile_mjcf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from steelyard.model.description import Description
-    from steelyard.model.files.xml_document import Element, XmlDocument
+    from steelyard.model import Description, Element, XmlDocument
 
 ClueKind = Literal["imu", "accelerometer", "gyro", "wrench", "force", "torque", "feedback"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.drafting.body_placements import chain_from_root
 from steelyard.drafting.locks import empty_parts
 from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, drop_words, words_of
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from steelyard.drafting.legs import Leg
     from steelyard.drafting.sensor_clues import SensorClue
-    from steelyard.model import Model
-    from steelyard.model.description import Description
+    from steelyard.model import Description, Model
 
 _SAME_FRAME = 1e-6
 """Largest difference (Frobenius norm of the homogeneous matrices) of coinciding frames: far above rounding, far below

@@ -9,15 +9,14 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.exceptions import ModelError
-from steelyard.model.geometry import shape_points
-from steelyard.stance.footing import FLATNESS, LEAST_WIDTH
+from steelyard.model import shape_points
+from steelyard.stance import FLATNESS, LEAST_WIDTH
 
 if TYPE_CHECKING:
     import pinocchio as pin
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.description import Geometry
+    from steelyard.model import Geometry, Model
 
 MOST_CORNERS = 8
 """Most corners of an outline: as many as hand-made setups of rounded feet use. The reference soles are met within 8 mm

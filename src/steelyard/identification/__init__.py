@@ -1,38 +1,35 @@
 """From Evidence to an Estimate: parameter sets, one estimator per file, base parameters, statistics."""
 
-from steelyard.identification.estimate.base_parameters import BaseParameters
+from steelyard.identification.estimate.base_parameters import BaseParameters, half_width
 from steelyard.identification.estimate.estimate import Certificate, Estimate, Fit, LevelReport
 from steelyard.identification.estimate.storage import load_estimate
+from steelyard.identification.estimate.summary import number_notes
 from steelyard.identification.identify import identify
+from steelyard.identification.link_groups import group_links
+from steelyard.identification.methods.registry import OPTIONS, UNCONSTRAINED, check_constraints
 from steelyard.identification.parameter_sets import ParameterSet, choose_parameters
-from steelyard.identification.sampling.drawn_models import DrawnModels
+from steelyard.identification.problem import build_problem
+from steelyard.identification.sampling.drawn_models import DRAWABLE_METHODS, DrawnModels
 from steelyard.identification.sampling.posterior import Posterior
-from steelyard.payload.payload_finding import FoundPayload, PayloadFinding
-from steelyard.payload.search import find_payload
-from steelyard.regression.second_pass.instruments import gather_correlated, gather_with_instruments
-from steelyard.regression.second_pass.noise_levels import NoiseLevels, estimate_noise
-from steelyard.regression.second_pass.robust import HuberWeights, gather_robust, huber_weights
 
 __all__ = [
+    "DRAWABLE_METHODS",
+    "OPTIONS",
+    "UNCONSTRAINED",
     "BaseParameters",
     "Certificate",
     "DrawnModels",
     "Estimate",
     "Fit",
-    "FoundPayload",
-    "HuberWeights",
     "LevelReport",
-    "NoiseLevels",
     "ParameterSet",
-    "PayloadFinding",
     "Posterior",
+    "build_problem",
+    "check_constraints",
     "choose_parameters",
-    "estimate_noise",
-    "find_payload",
-    "gather_correlated",
-    "gather_robust",
-    "gather_with_instruments",
-    "huber_weights",
+    "group_links",
+    "half_width",
     "identify",
     "load_estimate",
+    "number_notes",
 ]

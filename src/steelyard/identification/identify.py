@@ -17,18 +17,15 @@ from steelyard.identification.methods.registry import OPTIONS, SOLVERS, UNCONSTR
 from steelyard.identification.methods.solution import PHYSICAL, Solution, Task
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
-from steelyard.kinematics.blas import one_blas_thread
-from steelyard.model.constraint_tables import parse_constraints
-from steelyard.model.constraints import CONSTRAINT_CLASSES
-from steelyard.regression import Evidence
-from steelyard.regression.decomposition import singular_vectors
+from steelyard.kinematics import one_blas_thread
+from steelyard.model import CONSTRAINT_CLASSES, parse_constraints
+from steelyard.regression import Evidence, singular_vectors
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.identification.parameter_sets import ParameterSet
-    from steelyard.model import Model
-    from steelyard.model.constraints import Constraint
+    from steelyard.model import Constraint, Model
 
 _ROUNDING = 1e-12
 """Variance, beside that of how far a model is usually off, that is rounding."""

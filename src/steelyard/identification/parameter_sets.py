@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.model.mirror import find_pairs
-from steelyard.model.name_patterns import match_pattern
-from steelyard.model.parameters import PARAMETER_COUNT
-from steelyard.model.spread import model_spread
+from steelyard.model import PARAMETER_COUNT, find_pairs, match_pattern, model_spread
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:

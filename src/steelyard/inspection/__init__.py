@@ -2,6 +2,19 @@
 
 from steelyard.inspection.delays import Delay, Delays
 from steelyard.inspection.findings import Finding
-from steelyard.inspection.inspection import Inspection, estimate_delays, inspect_recording
+from steelyard.inspection.inspection import Channel, Inspection, estimate_delays, inspect_recording
+from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
 
-__all__ = ["Delay", "Delays", "Finding", "Inspection", "estimate_delays", "inspect_recording"]
+__all__ = [
+    "Channel",
+    "Delay",
+    "Delays",
+    "Finding",
+    "Inspection",
+    "draw_braille",
+    "draw_png",
+    "estimate_delays",
+    "inspect_recording",
+    "legend",
+    "plan_plots",
+]

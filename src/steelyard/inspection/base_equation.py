@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.spread import model_spread
-from steelyard.regression.noise import plan_noise
-from steelyard.regression.nuisance import plan_nuisance
-from steelyard.regression.rows import all_columns
-from steelyard.regression.sensing import plan_sensing
-from steelyard.regression.system import System
+from steelyard.model import model_spread
+from steelyard.regression import System, all_columns, plan_noise, plan_nuisance, plan_sensing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.sensing import RowPlan
+    from steelyard.regression import RowPlan
 
     Columns = Callable[[System, Motion, RowPlan, FloatArray], FloatArray]
 

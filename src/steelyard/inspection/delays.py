@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.inspection.base_equation import BaseEquation
     from steelyard.model import Model
-    from steelyard.motion import Motion
-    from steelyard.motion.reconstruct import Base
+    from steelyard.motion import Base, Motion
     from steelyard.recording import Recording
-    from steelyard.regression.sensing import RowPlan
-    from steelyard.regression.system import System
+    from steelyard.regression import RowPlan, System
 
 LONGEST_DELAY = 0.3
 """Seconds beyond which a delay is not looked for."""

@@ -8,17 +8,15 @@ import numpy as np
 
 from steelyard.inspection.findings import Finding, source_of, write_fix
 from steelyard.inspection.survey import axis_groups
-from steelyard.model.recording_map import UNITS, ColumnSource
-from steelyard.model.setup import WRENCH_AXES
-from steelyard.recording.column_names import JOINT_QUANTITIES, parse_column
+from steelyard.model import UNITS, WRENCH_AXES, ColumnSource
+from steelyard.recording import JOINT_QUANTITIES, parse_column
 from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from steelyard.inspection.survey import Survey
-    from steelyard.model import Model
-    from steelyard.model.setup import Setup
+    from steelyard.model import Model, Setup
 
 DEGREE = np.pi / 180.0
 

@@ -6,13 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from steelyard.model.name_patterns import translate
-from steelyard.model.recording_map import ColumnSource
+from steelyard.model import ColumnSource, translate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.model.setup import Setup
+    from steelyard.model import Setup
 
 Severity = Literal["fault", "warning", "remark"]
 

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.turns import all_turns, is_same
-from steelyard.kinematics.frame_motion import frame_motion
-from steelyard.model.recording_map import STANDARD_GRAVITY
-from steelyard.motion.channels import smooth_columns
-from steelyard.motion.motion import GRAVITY
-from steelyard.motion.reconstruct import reconstruct_motion
-from steelyard.motion.smoothing import butterworth
+from steelyard.kinematics import frame_motion
+from steelyard.model import STANDARD_GRAVITY
+from steelyard.motion import GRAVITY, butterworth, reconstruct_motion, smooth_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.setup import Imu
+    from steelyard.model import Imu, Model
     from steelyard.motion import Motion
     from steelyard.recording import Recording
 

@@ -18,7 +18,7 @@ from steelyard.inspection.state import CUTOFF, SensorChecks, turned_columns
 from steelyard.inspection.turns import describe_mounting, is_same
 
 if TYPE_CHECKING:
-    from steelyard.model.recording_map import ColumnSource
+    from steelyard.model import ColumnSource
 
 _BAD_MISFIT = 4.0
 

@@ -18,17 +18,16 @@ from steelyard.inspection.stretches import choose_stretches, corrected
 from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
 from steelyard.inspection.weight import check_weight
-from steelyard.kinematics.blas import one_blas_thread
-from steelyard.model.recording_map import RecordingMap
-from steelyard.motion.stretches import LONGEST_GAP
+from steelyard.kinematics import one_blas_thread
+from steelyard.model import RecordingMap
+from steelyard.motion import LONGEST_GAP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steelyard.arrays import FloatArray
     from steelyard.inspection.survey import Clock, Column, Survey
-    from steelyard.model import Model
-    from steelyard.model.setup import Setup
+    from steelyard.model import Model, Setup
     from steelyard.recording import Recording
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from steelyard.inspection.base_equation import build_base_equation, plan_system
 from steelyard.inspection.turns import all_turns, is_same
-from steelyard.model.recording_map import STANDARD_GRAVITY
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import STANDARD_GRAVITY, WRENCH_AXES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from steelyard.inspection.base_equation import BaseEquation
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.sensing import RowPlan
-    from steelyard.regression.system import System
+    from steelyard.regression import RowPlan, System
 
 UNITS = {
     "N and N m": (1.0, 1.0),

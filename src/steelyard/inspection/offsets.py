@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
-from steelyard.motion.motion import GRAVITY
+from steelyard.motion import GRAVITY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from steelyard.inspection.base_equation import BaseEquation
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.sensing import RowPlan
-    from steelyard.regression.system import System
+    from steelyard.regression import RowPlan, System
 
 USUAL = (3.0, 0.2)
 """Standard deviations (N, N m) of the offsets that sound, tared sensors keep."""

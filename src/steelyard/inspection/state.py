@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.inspection.findings import Finding, write_fix
 from steelyard.inspection.stretches import corrected
-from steelyard.model.recording_map import ColumnSource
+from steelyard.model import ColumnSource
 from steelyard.motion import reconstruct_motion
 
 if TYPE_CHECKING:
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.inspection.delays import Delays
-    from steelyard.model import Model
-    from steelyard.model.setup import Imu, Setup, WrenchSensor
-    from steelyard.motion import Motion
-    from steelyard.motion.reconstruct import Base
+    from steelyard.model import Imu, Model, Setup, WrenchSensor
+    from steelyard.motion import Base, Motion
     from steelyard.recording import Recording
 
 CUTOFF = 5.0

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.survey import STRETCH
-from steelyard.motion.stretches import clean_parts
-from steelyard.recording.columns import MappedColumns
+from steelyard.motion import clean_parts
+from steelyard.recording import MappedColumns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.inspection.survey import Survey
-    from steelyard.model.recording_map import ColumnSource
+    from steelyard.model import ColumnSource
     from steelyard.recording import Recording
 
 LONGEST = 60.0

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.recording.column_names import parse_column
-from steelyard.recording.resampling import tolerated_silence, usual_rate
+from steelyard.recording import parse_column, tolerated_silence, usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

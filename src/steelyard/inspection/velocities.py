@@ -8,16 +8,14 @@ import numpy as np
 
 from steelyard.exceptions import MotionError
 from steelyard.inspection.findings import Finding, write_fix
-from steelyard.model.recording_map import UNITS, ColumnSource
-from steelyard.motion.channels import smooth_columns
-from steelyard.motion.smoothing import butterworth
+from steelyard.model import UNITS, ColumnSource
+from steelyard.motion import butterworth, smooth_columns
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.model import Model
-    from steelyard.model.setup import Setup
+    from steelyard.model import Model, Setup
     from steelyard.recording import Recording
 
 _MOVING = 0.02

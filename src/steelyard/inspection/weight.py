@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.findings import Finding, write_fix
-from steelyard.kinematics.frame_motion import frame_motion
-from steelyard.kinematics.traversal import subtree_mask
-from steelyard.model.recording_map import STANDARD_GRAVITY, ColumnSource
-from steelyard.model.setup import WRENCH_AXES
-from steelyard.motion.base_state import neutral_posture, sole_normal
-from steelyard.motion.motion import GRAVITY
+from steelyard.kinematics import frame_motion, subtree_mask
+from steelyard.model import STANDARD_GRAVITY, WRENCH_AXES, ColumnSource
+from steelyard.motion import GRAVITY, neutral_posture, sole_normal
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
 
     from steelyard.inspection.findings import Severity
     from steelyard.inspection.survey import Survey
-    from steelyard.model import Model
-    from steelyard.model.setup import Setup
+    from steelyard.model import Model, Setup
 
 _REMARK = 0.02
 _WARNING = 0.25

@@ -12,7 +12,7 @@ from steelyard.inspection.mounting import UNITS, Mounting, find_mountings
 from steelyard.inspection.offsets import find_offsets
 from steelyard.inspection.state import CUTOFF, SensorChecks, turned_columns
 from steelyard.inspection.turns import describe_mounting, is_same
-from steelyard.model.recording_map import ColumnSource
+from steelyard.model import ColumnSource
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.motion.motion import Motion
+    from steelyard.motion import Motion
 
 
 def cross(first: FloatArray, second: FloatArray) -> FloatArray:

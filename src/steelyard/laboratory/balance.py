@@ -14,18 +14,15 @@ from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.arguments import as_seed
 from steelyard.laboratory.balance_control import CONTROL_PERIOD, Controller
 from steelyard.laboratory.balance_senses import Senses
-from steelyard.laboratory.balance_task import DURATION, plan_balance
+from steelyard.laboratory.balance_task import BALANCE_DURATION, plan_balance
 from steelyard.laboratory.events import FALL_DROP, FALL_TILT, find_events
 from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.motions import PLANNING
 from steelyard.laboratory.physics import collect_states
 from steelyard.laboratory.servo import tune_servo
 from steelyard.laboratory.world import TIME_STEP, build_world
-from steelyard.motion.joint_state import check_offsets
-from steelyard.stance.footing import plant_feet
-from steelyard.stance.standing import stand_up
-from steelyard.stance.support import zero_moment_points
-from steelyard.stance.trajectory import Course
+from steelyard.motion import check_offsets
+from steelyard.stance import Course, plant_feet, stand_up, zero_moment_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from steelyard.laboratory.trial import Trial
     from steelyard.laboratory.world import World
     from steelyard.model import Model
-    from steelyard.stance.footing import Footing
+    from steelyard.stance import Footing
 
 SETTLING = 3.0
 """Seconds for which the robot stands under control before the task begins; they are not recorded."""
@@ -166,7 +163,7 @@ def simulate_balance(
     model: Model,
     *,
     seed: int = 0,
-    duration: float = DURATION,
+    duration: float = BALANCE_DURATION,
     offsets: Mapping[str, float] | None = None,
     hose: Hose | None = None,
 ) -> BalanceRun:

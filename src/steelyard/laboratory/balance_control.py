@@ -21,18 +21,23 @@ import pinocchio as pin
 
 from steelyard.exceptions import StanceError
 from steelyard.motion import GRAVITY
-from steelyard.stance.feasibility import required_efforts
-from steelyard.stance.footing import plant_feet
-from steelyard.stance.postures import Wish, solve_posture
-from steelyard.stance.support import zero_moment_points
-from steelyard.stance.trajectory import Course, Trajectory, trace_course
+from steelyard.stance import (
+    Course,
+    Trajectory,
+    Wish,
+    plant_feet,
+    required_efforts,
+    solve_posture,
+    trace_course,
+    zero_moment_points,
+)
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.laboratory.balance_task import BalanceTask
     from steelyard.laboratory.servo import Servo
     from steelyard.model import Model
-    from steelyard.stance.footing import Footing
+    from steelyard.stance import Footing
 
 CONTROL_PERIOD = 5e-3
 """Seconds between two commands: 200 Hz, as on HRP-2 and HRP-4."""

@@ -15,8 +15,7 @@ from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.choreography import KNOTS_PER_SECOND, Style, compose, shortest_duration
 from steelyard.laboratory.motions import LONGEST, PLANNING
 from steelyard.motion import GRAVITY
-from steelyard.stance.postures import Wish
-from steelyard.stance.standing import stand_up
+from steelyard.stance import Wish, stand_up
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
@@ -26,7 +25,7 @@ STYLE = Style(tempo=1.2, upper=0.6, sway=(0.6, 0.5))
 """What the task is made of: weight from foot to foot, forwards and back, while the arms reach; calm enough that the
 robot's turning adds little to the zero-moment point of a pendulum."""
 
-DURATION = 16.0
+BALANCE_DURATION = 16.0
 """Seconds that the task takes unless others are asked for."""
 
 _DEGREE = 3
@@ -77,7 +76,7 @@ class BalanceTask:
         return np.linspace(0.0, self.duration, round(self.duration * KNOTS_PER_SECOND) + 1)
 
 
-def plan_balance(model: Model, *, seed: int = 0, duration: float = DURATION) -> BalanceTask:
+def plan_balance(model: Model, *, seed: int = 0, duration: float = BALANCE_DURATION) -> BalanceTask:
     """Draws a task that a robot can do as its model has it: within limits, without touching itself, well balanced.
 
     Args:

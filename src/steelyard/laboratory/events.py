@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from steelyard.kinematics.frame_motion import quaternion_rotations
+from steelyard.kinematics import quaternion_rotations
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.laboratory.physics import States
     from steelyard.laboratory.servo import Servo
-    from steelyard.stance.footing import Foot, Footing
-    from steelyard.stance.trajectory import Course
+    from steelyard.stance import Course, Foot, Footing
 
 EventKind = Literal["fall", "tilt", "lift", "slip", "joint limit", "torque limit", "self-contact"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.model.recording_map import UNITS
+from steelyard.model import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
 from steelyard.laboratory.signals import measured_torques
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES
 from steelyard.recording import Recording
 
 if TYPE_CHECKING:

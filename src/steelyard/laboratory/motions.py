@@ -11,15 +11,13 @@ import numpy as np
 from steelyard.exceptions import LaboratoryError, StanceError
 from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.choreography import Builder, Style, compose, shortest_duration
-from steelyard.stance.collision import joint_ranges
-from steelyard.stance.postures import wish_of_posture
-from steelyard.stance.standing import stand_up
+from steelyard.stance import joint_ranges, stand_up, wish_of_posture
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.stance.trajectory import Trajectory
+    from steelyard.stance import Trajectory
 
 STYLES = {
     "sway": Style(tempo=0.6, sway=(0.75, 0.7), squat=0.8, tilt=0.12),

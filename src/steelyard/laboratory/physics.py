@@ -10,7 +10,7 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 
-from steelyard.kinematics.frame_motion import FrameMotion, body_motions, cross, quaternion_rotations
+from steelyard.kinematics import FrameMotion, body_motions, cross, quaternion_rotations
 from steelyard.laboratory.world import TIME_STEP
 from steelyard.motion import Motion, motion_from_generalized
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.laboratory.world import World
     from steelyard.model import Model
-    from steelyard.stance.footing import Foot
+    from steelyard.stance import Foot
 
 SETTLING = 1.0
 """Seconds that the robot stands before a course begins, to come to rest on the floor; they are not recorded."""

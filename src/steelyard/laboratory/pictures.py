@@ -11,11 +11,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.world import add_pieces, build_spec
-from steelyard.stance.collision import convex_pieces
+from steelyard.stance import convex_pieces
 
 if TYPE_CHECKING:
     from steelyard.laboratory.trial import Trial
-    from steelyard.stance.footing import Footing
+    from steelyard.stance import Footing
 
 _SKIN = {"leg": [0.36, 0.46, 0.62, 1.0], "body": [0.78, 0.80, 0.83, 1.0], "sole": [0.85, 0.42, 0.20, 1.0]}
 _WIDTH, _HEIGHT = 300, 380

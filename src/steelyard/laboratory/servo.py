@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
-from steelyard.stance.feasibility import required_efforts
+from steelyard.stance import required_efforts
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.stance.footing import Footing
-    from steelyard.stance.trajectory import Course
+    from steelyard.stance import Course, Footing
 
 LEG_FREQUENCY = 4.0
 """Natural frequency (Hz) of the robot swaying on one joint of its legs. Well above that of the falling robot (0.5 Hz),

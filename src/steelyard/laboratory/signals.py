@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics.frame_motion import body_motions, cross, frame_motion
-from steelyard.kinematics.traversal import subtree_mask
-from steelyard.model.name_patterns import match_pattern
-from steelyard.regression.rows import joint_torques, part_wrench
+from steelyard.kinematics import body_motions, cross, frame_motion, subtree_mask
+from steelyard.model import match_pattern
+from steelyard.regression import joint_torques, part_wrench
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.laboratory.physics import States
-    from steelyard.model import Model
-    from steelyard.model.setup import WrenchSensor
-    from steelyard.stance.footing import Footing
+    from steelyard.model import Model, WrenchSensor
+    from steelyard.stance import Footing
 
 
 @dataclass(frozen=True, eq=False)

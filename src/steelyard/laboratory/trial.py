@@ -21,8 +21,7 @@ from steelyard.laboratory.signals import Signals, link_torques, sense
 from steelyard.laboratory.true_robot import GREATEST_SPREAD, Payload, add_payloads, draw_offsets, draw_parameters
 from steelyard.laboratory.world import TIME_STEP, build_world
 from steelyard.model import Model, project_to_interior
-from steelyard.stance.standing import stand_up
-from steelyard.stance.trajectory import Trajectory, trace_course
+from steelyard.stance import Trajectory, stand_up, trace_course
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.motion import Motion
     from steelyard.recording import Recording
-    from steelyard.stance.footing import Footing
+    from steelyard.stance import Footing
 
 _TORQUES_EVERY = 20
 """Physics steps between two computations of the torques that a course asks for."""

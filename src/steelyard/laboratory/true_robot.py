@@ -10,8 +10,7 @@ from scipy.linalg import expm
 
 from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.arguments import is_number
-from steelyard.model.consistency import is_possible, project_to_interior
-from steelyard.model.parameters import change_frame, from_mass_com_inertia, to_mass_com_inertia
+from steelyard.model import change_frame, from_mass_com_inertia, is_possible, project_to_interior, to_mass_com_inertia
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 
-from steelyard.kinematics.frame_motion import cross
-from steelyard.model.parameters import to_mass_com_inertia
+from steelyard.kinematics import cross
+from steelyard.model import to_mass_com_inertia
 from steelyard.motion import GRAVITY
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.laboratory.servo import Servo
-    from steelyard.model import Model
-    from steelyard.model.description import Joint
-    from steelyard.stance.collision import Clearances, Piece
-    from steelyard.stance.footing import Footing
+    from steelyard.model import Joint, Model
+    from steelyard.stance import Clearances, Footing, Piece
 
 TIME_STEP = 5e-4
 """Seconds between two states of the physics."""

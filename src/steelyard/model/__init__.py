@@ -1,9 +1,17 @@
 """Models: loading them, their ten parameters per link, whether they can exist, and writing them back."""
 
-from steelyard.model.check import Finding, ModelCheck, check_model
-from steelyard.model.consistency import Consistency, diagnose, is_possible, project_to_interior
-from steelyard.model.constraint_tables import parse_constraints
+from steelyard.model.check import Finding, ModelCheck, check_model, describe_difference
+from steelyard.model.consistency import (
+    EXTENT_FLOOR,
+    SINGULAR_EXTENT,
+    Consistency,
+    diagnose,
+    is_possible,
+    project_to_interior,
+)
+from steelyard.model.constraint_tables import constraint_table, parse_constraint_table, parse_constraints
 from steelyard.model.constraints import (
+    CONSTRAINT_CLASSES,
     ComInside,
     Constraint,
     Frozen,
@@ -14,20 +22,86 @@ from steelyard.model.constraints import (
     MirrorWithin,
     PositiveInertia,
     TotalMass,
+    link_patterns,
 )
-from steelyard.model.loading import load_model
+from steelyard.model.description import Connection, Description, Geometry, Joint
+from steelyard.model.divergence import affine_distance, log_det_divergence, log_det_gradient, log_det_hessian
+from steelyard.model.files.joint_origins import write_with_offsets
+from steelyard.model.files.mjcf import compile_mjcf
+from steelyard.model.files.mjcf_file import MjcfFile
+from steelyard.model.files.packages import as_path, find_file, is_folder
+from steelyard.model.files.urdf import UrdfFile
+from steelyard.model.files.xml_document import Element, XmlDocument, parse_xml
+from steelyard.model.geometry import body_pieces, link_points, shape_points
+from steelyard.model.loading import build_model, describe, describe_document, load_model, welded_into
+from steelyard.model.lumping import lock_followers, resolve_locks
 from steelyard.model.mirror import MirrorDifference, MirrorPair, compare_sides, find_pairs, mirror_parameters
-from steelyard.model.model import Frame, Model, Tree
-from steelyard.model.setup import Setup, read_setup, ready_setups
+from steelyard.model.model import JOINT_CODES, Frame, Model, Tree
+from steelyard.model.name_patterns import match_pattern, pair_by_patterns, translate
+from steelyard.model.parameters import (
+    PARAMETER_COUNT,
+    PARAMETER_SYMBOLS,
+    change_frame,
+    from_mass_com_inertia,
+    parameter_names,
+    rotational_inertia_at_origin,
+    to_mass_com_inertia,
+    to_pseudo_inertia,
+)
+from steelyard.model.recording_map import (
+    CLOCKS,
+    STANDARD_GRAVITY,
+    TIME_UNITS,
+    UNITS,
+    ArraySource,
+    ColumnSource,
+    RecordingMap,
+)
+from steelyard.model.setup import (
+    WRENCH_AXES,
+    BaseKind,
+    Imu,
+    Setup,
+    Sole,
+    WrenchSensor,
+    parse_setup,
+    read_setup,
+    ready_setups,
+)
+from steelyard.model.setup_tables import setup_tables
+from steelyard.model.spread import MASS_SPREAD, model_spread
+from steelyard.model.surfaces import Surface, body_surfaces, hull_surface
+from steelyard.model.toml_table import TomlTable
 from steelyard.model.write_back import WrittenModel, write_model
 
 __all__ = [
+    "CLOCKS",
+    "CONSTRAINT_CLASSES",
+    "EXTENT_FLOOR",
+    "JOINT_CODES",
+    "MASS_SPREAD",
+    "PARAMETER_COUNT",
+    "PARAMETER_SYMBOLS",
+    "SINGULAR_EXTENT",
+    "STANDARD_GRAVITY",
+    "TIME_UNITS",
+    "UNITS",
+    "WRENCH_AXES",
+    "ArraySource",
+    "BaseKind",
+    "ColumnSource",
     "ComInside",
+    "Connection",
     "Consistency",
     "Constraint",
+    "Description",
+    "Element",
     "Finding",
     "Frame",
     "Frozen",
+    "Geometry",
+    "Imu",
+    "Joint",
     "LeastMass",
     "MassWithin",
     "MatterInside",
@@ -35,23 +109,68 @@ __all__ = [
     "MirrorDifference",
     "MirrorPair",
     "MirrorWithin",
+    "MjcfFile",
     "Model",
     "ModelCheck",
     "PositiveInertia",
+    "RecordingMap",
     "Setup",
+    "Sole",
+    "Surface",
+    "TomlTable",
     "TotalMass",
     "Tree",
+    "UrdfFile",
+    "WrenchSensor",
     "WrittenModel",
+    "XmlDocument",
+    "affine_distance",
+    "as_path",
+    "body_pieces",
+    "body_surfaces",
+    "build_model",
+    "change_frame",
     "check_model",
     "compare_sides",
+    "compile_mjcf",
+    "constraint_table",
+    "describe",
+    "describe_difference",
+    "describe_document",
     "diagnose",
+    "find_file",
     "find_pairs",
+    "from_mass_com_inertia",
+    "hull_surface",
+    "is_folder",
     "is_possible",
+    "link_patterns",
+    "link_points",
     "load_model",
+    "lock_followers",
+    "log_det_divergence",
+    "log_det_gradient",
+    "log_det_hessian",
+    "match_pattern",
     "mirror_parameters",
+    "model_spread",
+    "pair_by_patterns",
+    "parameter_names",
+    "parse_constraint_table",
     "parse_constraints",
+    "parse_setup",
+    "parse_xml",
     "project_to_interior",
     "read_setup",
     "ready_setups",
+    "resolve_locks",
+    "rotational_inertia_at_origin",
+    "setup_tables",
+    "shape_points",
+    "to_mass_com_inertia",
+    "to_pseudo_inertia",
+    "translate",
+    "welded_into",
     "write_model",
+    "write_with_offsets",
 ]

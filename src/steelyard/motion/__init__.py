@@ -1,17 +1,33 @@
 """Motions: clean, on one clock, with derivatives."""
 
-from steelyard.motion.encoder_offsets import read_offsets, write_calibrated_model, write_offsets
+from steelyard.motion.base_choice import BASES
+from steelyard.motion.base_state import neutral_posture, sole_normal
+from steelyard.motion.channels import smooth_columns
+from steelyard.motion.encoder_offsets import read_offsets, units_of, write_calibrated_model, write_offsets
+from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
-from steelyard.motion.reconstruct import reconstruct_motion, stream_motion
+from steelyard.motion.reconstruct import Base, reconstruct_motion, stream_motion
+from steelyard.motion.smoothing import butterworth
+from steelyard.motion.stretches import LONGEST_GAP, clean_parts
 
 __all__ = [
+    "BASES",
     "GRAVITY",
+    "LONGEST_GAP",
+    "Base",
     "Motion",
+    "butterworth",
+    "check_offsets",
+    "clean_parts",
     "motion_from_arrays",
     "motion_from_generalized",
+    "neutral_posture",
     "read_offsets",
     "reconstruct_motion",
+    "smooth_columns",
+    "sole_normal",
     "stream_motion",
+    "units_of",
     "write_calibrated_model",
     "write_offsets",
 ]

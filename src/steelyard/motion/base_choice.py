@@ -10,8 +10,7 @@ from steelyard.motion.base_state import BaseSource, FixedBase, ImuBase, PoseBase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.model import Model
-    from steelyard.model.setup import Imu, Sole
+    from steelyard.model import Imu, Model, Sole
     from steelyard.motion.joint_state import Positions
     from steelyard.motion.readings import Readings
     from steelyard.recording import Recording

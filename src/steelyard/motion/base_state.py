@@ -9,15 +9,13 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import MotionError
-from steelyard.kinematics.frame_motion import cross, frame_motion, quaternion_rotations
-from steelyard.kinematics.quaternions import multiply, normalised
+from steelyard.kinematics import cross, frame_motion, multiply, normalised, quaternion_rotations
 from steelyard.motion.motion import GRAVITY, Motion
-from steelyard.recording.column_names import BASE, BASE_AXES, IMU_AXES
+from steelyard.recording import BASE, BASE_AXES, IMU_AXES
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.setup import Imu, Sole
+    from steelyard.model import Imu, Model, Sole
     from steelyard.motion.channels import Channels
     from steelyard.motion.joint_state import JointState
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics.quaternions import angular_motion, normalised, without_jumps
+from steelyard.kinematics import angular_motion, normalised, without_jumps
 from steelyard.motion.smoothing import convolve
 from steelyard.motion.stretches import LONGEST_GAP, filled, rows_around, sample_rate
 

@@ -11,7 +11,7 @@ from steelyard.motion.joint_state import position_columns
 from steelyard.motion.leverage import joint_leverage, recorded_postures
 from steelyard.motion.spectra import SEGMENT, Group, find_spectra
 from steelyard.motion.stretches import bridged_at, clean_parts
-from steelyard.recording.resampling import usual_rate
+from steelyard.recording import usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.model.files.joint_origins import write_with_offsets
-from steelyard.model.files.packages import as_path, is_folder
+from steelyard.model import as_path, is_folder, write_with_offsets
 from steelyard.motion.smoothing import is_number
 from steelyard.whole_file import draft_of
 

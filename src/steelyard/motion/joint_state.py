@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.model.name_patterns import match_pattern
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES, match_pattern
 from steelyard.motion.smoothing import is_number
-from steelyard.recording.column_names import VECTOR_AXES, joint_columns
+from steelyard.recording import VECTOR_AXES, joint_columns
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.setup import WrenchSensor
+    from steelyard.model import Model, WrenchSensor
     from steelyard.motion.channels import Channels
     from steelyard.motion.readings import Readings
     from steelyard.recording import Recording

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
-from steelyard.kinematics.quaternions import normalised
+from steelyard.kinematics import normalised
 from steelyard.motion.joint_state import position_columns
 
 if TYPE_CHECKING:

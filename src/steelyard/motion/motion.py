@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.recording.resampling import usual_rate
+from steelyard.recording import usual_rate
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:

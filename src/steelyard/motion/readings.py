@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.recording.resampling import tolerated_silence, usual_rate
+from steelyard.recording import tolerated_silence, usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -29,8 +29,7 @@ from steelyard.motion.motion import Motion
 from steelyard.motion.readings import Readings, slowest, survey_readings
 from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterworth, local_cubic, local_cubic_of_cutoff
 from steelyard.motion.stretches import Silences, bridged_at, even_stretches, find_runs, sample_rate
-from steelyard.recording import Recording
-from steelyard.recording.resampling import usual_rate
+from steelyard.recording import Recording, usual_rate
 from steelyard.wording import count, show_names
 
 if TYPE_CHECKING:

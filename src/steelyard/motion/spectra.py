@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.signal import welch
 
-from steelyard.kinematics.quaternions import without_jumps
+from steelyard.kinematics import without_jumps
 from steelyard.motion.stretches import filled
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import MotionError
 from steelyard.motion.readings import survey_readings
-from steelyard.recording.resampling import tolerated_silence, usual_rate
+from steelyard.recording import tolerated_silence, usual_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

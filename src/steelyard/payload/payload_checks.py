@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, IdentifiabilityError
-from steelyard.model.name_patterns import match_pattern
+from steelyard.model import match_pattern
 from steelyard.regression import Evidence
 from steelyard.wording import did_you_mean, in_words
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from steelyard.identification.estimate.summary import number_notes
+from steelyard.identification import number_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model import PARAMETER_COUNT
 from steelyard.payload.payload_problem import point_parameters
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.model.spread import MASS_SPREAD
+from steelyard.model import MASS_SPREAD
 from steelyard.payload.payload_problem import DRIFT, GUESSED
 from steelyard.wording import in_words
 

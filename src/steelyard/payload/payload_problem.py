@@ -20,17 +20,13 @@ import numpy as np
 from scipy.linalg import qr
 
 from steelyard.exceptions import EvidenceError, IdentifiabilityError
-from steelyard.identification.parameter_sets import choose_parameters
-from steelyard.identification.problem import build_problem
-from steelyard.model.consistency import project_to_interior
-from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
-from steelyard.model.spread import MASS_SPREAD, model_spread
-from steelyard.regression.decomposition import singular_vectors
-from steelyard.regression.noise import DEFAULT_NOISE, FLOOR_SHARE
+from steelyard.identification import build_problem, choose_parameters
+from steelyard.model import MASS_SPREAD, PARAMETER_COUNT, model_spread, project_to_interior, to_pseudo_inertia
+from steelyard.regression import DEFAULT_NOISE, FLOOR_SHARE, singular_vectors
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.identification.parameter_sets import ParameterSet
+    from steelyard.identification import ParameterSet
     from steelyard.model import Model
     from steelyard.regression import Evidence
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, norm
 from scipy.stats import f as f_distribution
 
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 from steelyard.payload.payload_checks import check_arguments, choose_links
 from steelyard.payload.payload_finding import FoundPayload, PayloadFinding
 from steelyard.payload.payload_fit import fit_body, fit_loads

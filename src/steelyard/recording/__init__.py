@@ -1,6 +1,37 @@
 """Recordings: what robots really log."""
 
-from steelyard.recording.reading import read_recording
-from steelyard.recording.recording import Recording, join_recordings
+from steelyard.recording.column_names import (
+    BASE,
+    BASE_AXES,
+    IMU_AXES,
+    JOINT_QUANTITIES,
+    QUATERNION_AXES,
+    VECTOR_AXES,
+    joint_columns,
+    parse_column,
+)
+from steelyard.recording.columns import MappedColumns
+from steelyard.recording.reading import find_format, read_recording
+from steelyard.recording.recording import Recording, join_recordings, sensor_of
+from steelyard.recording.resampling import tolerated_silence, usual_rate
+from steelyard.recording.writing import check_ending
 
-__all__ = ["Recording", "join_recordings", "read_recording"]
+__all__ = [
+    "BASE",
+    "BASE_AXES",
+    "IMU_AXES",
+    "JOINT_QUANTITIES",
+    "QUATERNION_AXES",
+    "VECTOR_AXES",
+    "MappedColumns",
+    "Recording",
+    "check_ending",
+    "find_format",
+    "join_recordings",
+    "joint_columns",
+    "parse_column",
+    "read_recording",
+    "sensor_of",
+    "tolerated_silence",
+    "usual_rate",
+]

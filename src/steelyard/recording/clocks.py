@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.recording_map import TIME_UNITS
+from steelyard.model import TIME_UNITS
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES
 
 if TYPE_CHECKING:
     from collections.abc import Collection

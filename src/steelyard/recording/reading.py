@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError, RecordingWarning
-from steelyard.model.files.packages import as_path
-from steelyard.model.recording_map import CLOCKS, RecordingMap
-from steelyard.model.setup import Setup
+from steelyard.model import CLOCKS, RecordingMap, Setup, as_path
 from steelyard.recording.identity import hash_file, known_identity
 from steelyard.recording.recording import sensor_of
 from steelyard.wording import did_you_mean

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.files.packages import as_path
+from steelyard.model import as_path
 from steelyard.whole_file import draft_of
 from steelyard.wording import did_you_mean, reason, show_name
 

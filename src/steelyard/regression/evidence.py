@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.kinematics.blas import one_blas_thread
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.kinematics import one_blas_thread
+from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.factor import Factor
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 

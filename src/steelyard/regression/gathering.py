@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, SteelyardError
-from steelyard.kinematics.blas import one_blas_thread
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.kinematics import one_blas_thread
+from steelyard.model import PARAMETER_COUNT
 from steelyard.motion import Motion, motion_from_arrays
 from steelyard.regression.evidence import Evidence, EvidenceKey
 from steelyard.regression.factor import Factor

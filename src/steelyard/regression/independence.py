@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.decomposition import dependence_on, leading_columns
 from steelyard.regression.kernel_arrays import MotionArrays
 from steelyard.regression.rows import all_columns, tree_arrays

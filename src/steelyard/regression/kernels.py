@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steelyard.model.model import JOINT_CODES
+from steelyard.model import JOINT_CODES
 from steelyard.regression.kernel_arrays import compiled
 
 # The motion of a body, in base axes, as one flat row: views of small arrays cost more than the arithmetic on them.

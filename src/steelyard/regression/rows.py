@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.kinematics.traversal import subtree_mask, traverse
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.kinematics import subtree_mask, traverse
+from steelyard.model import PARAMETER_COUNT
 from steelyard.regression import kernels
 from steelyard.regression.kernel_arrays import MotionArrays, RowArrays, TreeArrays, WalkArrays
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.name_patterns import match_pattern
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES, match_pattern
 from steelyard.regression.kernel_arrays import RowArrays, SourceArrays
 from steelyard.regression.rows import row_arrays
 from steelyard.wording import did_you_mean, in_words

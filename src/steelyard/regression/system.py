@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.model.parameters import PARAMETER_COUNT
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import PARAMETER_COUNT, WRENCH_AXES
 from steelyard.regression import kernels
 from steelyard.regression.nuisance import Nuisance, nuisance_columns
 from steelyard.regression.reduction import reduce_rows

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
-from steelyard.model.geometry import link_points
-from steelyard.model.parameters import to_mass_com_inertia
-from steelyard.model.surfaces import Surface, body_surfaces, hull_surface
-from steelyard.stance.footing import resting_posture
+from steelyard.model import Surface, body_surfaces, hull_surface, link_points, to_mass_com_inertia
+from steelyard.stance import resting_posture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

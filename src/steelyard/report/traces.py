@@ -12,11 +12,9 @@ import numpy as np
 from scipy.signal import welch
 
 from steelyard.exceptions import EvidenceError
-from steelyard.kinematics.blas import one_blas_thread
-from steelyard.motion.motion import GRAVITY
-from steelyard.validation.fit import CANDIDATES
-from steelyard.validation.prediction import AXES, UNITS
-from steelyard.validation.validation import ROBOT, plan_predictor
+from steelyard.kinematics import one_blas_thread
+from steelyard.motion import GRAVITY
+from steelyard.validation import AXES, CANDIDATES, ROBOT, UNITS, plan_predictor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from steelyard.identification import Estimate
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.validation.prediction import Prediction
+    from steelyard.validation import Prediction
 
 Purpose = Literal["training", "unseen"]
 

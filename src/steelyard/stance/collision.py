@@ -10,8 +10,8 @@ import numpy as np
 import pinocchio as pin
 from scipy.spatial import ConvexHull, QhullError
 
-from steelyard.kinematics.traversal import subtree_mask
-from steelyard.model.geometry import body_pieces
+from steelyard.kinematics import subtree_mask
+from steelyard.model import body_pieces
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

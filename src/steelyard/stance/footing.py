@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.setup import Sole
+    from steelyard.model import Model, Sole
 
 LIMIT_MARGIN = 0.03
 """How far (rad or m) from its limits a joint of the legs is kept."""

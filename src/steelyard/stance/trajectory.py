@@ -10,7 +10,7 @@ import numpy as np
 from scipy.interpolate import make_interp_spline
 
 from steelyard.exceptions import StanceError
-from steelyard.kinematics.frame_motion import cross, quaternion_rotations
+from steelyard.kinematics import cross, quaternion_rotations
 from steelyard.stance.postures import stand_on_soles
 from steelyard.wording import did_you_mean, in_words
 

@@ -1,7 +1,20 @@
 """Validation: an estimate held against motions, seen or not."""
 
 from steelyard.validation.bootstrap import Gain
-from steelyard.validation.fit import Candidates, Fit
-from steelyard.validation.validation import Validation, validate
+from steelyard.validation.fit import CANDIDATES, Candidates, Fit
+from steelyard.validation.prediction import AXES, UNITS, Prediction
+from steelyard.validation.validation import ROBOT, Validation, plan_predictor, validate
 
-__all__ = ["Candidates", "Fit", "Gain", "Validation", "validate"]
+__all__ = [
+    "AXES",
+    "CANDIDATES",
+    "ROBOT",
+    "UNITS",
+    "Candidates",
+    "Fit",
+    "Gain",
+    "Prediction",
+    "Validation",
+    "plan_predictor",
+    "validate",
+]

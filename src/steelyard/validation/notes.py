@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.regression.origins import merge_origins, shared_seconds
+from steelyard.regression import merge_origins, shared_seconds
 from steelyard.validation.prediction import AXES
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
-    from steelyard.identification.estimate.estimate import Estimate
+    from steelyard.identification import Estimate
     from steelyard.validation.tally import Gains, Tally
 
 _BEATEN = 0.9

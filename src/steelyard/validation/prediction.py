@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from steelyard.model.setup import WRENCH_AXES
-from steelyard.regression import kernels
-from steelyard.regression.nuisance import nuisance_columns
-from steelyard.regression.reduction import reduce_rows
-from steelyard.regression.rows import motion_arrays, tree_arrays, walk_arrays
-from steelyard.regression.sensing import plan_rows
-from steelyard.regression.system import System, present_forces
+from steelyard.model import WRENCH_AXES
+from steelyard.regression import (
+    System,
+    kernels,
+    motion_arrays,
+    nuisance_columns,
+    plan_rows,
+    present_forces,
+    reduce_rows,
+    tree_arrays,
+    walk_arrays,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +29,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
-    from steelyard.regression.nuisance import Nuisance
-    from steelyard.regression.sensing import RowPlan, Sensing
+    from steelyard.regression import MotionArrays, Nuisance, RowPlan, Sensing, SourceArrays
 
     BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 

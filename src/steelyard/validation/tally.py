@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steelyard.kinematics.frame_motion import quaternion_rotations
-from steelyard.regression.origins import Origin
+from steelyard.kinematics import quaternion_rotations
+from steelyard.regression import Origin
 from steelyard.validation.bootstrap import Gain, draw_blocks
 from steelyard.validation.fit import Moments
 from steelyard.validation.prediction import AXES, UNFELT, Predictor, world_axes
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.sensing import RowPlan, Sensing
+    from steelyard.regression import RowPlan, Sensing
     from steelyard.validation.prediction import Prediction
 
 _ALIKE = 0.01

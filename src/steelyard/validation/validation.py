@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 from steelyard.motion import Motion
-from steelyard.regression.nuisance import PRIORS, plan_nuisance
-from steelyard.regression.sensing import plan_sensing
+from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
 from steelyard.validation.notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.summary import summarise
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.identification.estimate.estimate import Estimate
+    from steelyard.identification import Estimate
     from steelyard.model import Model
-    from steelyard.regression.sensing import Sensing
+    from steelyard.regression import Sensing
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.fit import Candidates, Fit
 

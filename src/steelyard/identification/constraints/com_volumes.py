@@ -12,16 +12,13 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.exceptions import IdentifiabilityError, ModelError
-from steelyard.model.geometry import link_points
-from steelyard.model.name_patterns import match_pattern
+from steelyard.model import link_points, match_pattern
 
 if TYPE_CHECKING:
     import pinocchio as pin
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.constraints import ComInside
-    from steelyard.model.description import Geometry
+    from steelyard.model import ComInside, Geometry, Model
 
 _HULLS: OrderedDict[str, FloatArray | None] = OrderedDict()
 _MOST_HULLS = 256

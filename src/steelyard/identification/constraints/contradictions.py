@@ -16,8 +16,7 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.constraints.constraint_system import Rows, join_rows
-from steelyard.model.constraints import Frozen, MirrorWithin, TotalMass
-from steelyard.model.parameters import PARAMETER_COUNT, parameter_names
+from steelyard.model import PARAMETER_COUNT, Frozen, MirrorWithin, TotalMass, parameter_names
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.constraints.constraint_system import Rows, join_rows
 from steelyard.identification.constraints.directions import TENSOR_START, half_directions, tensor_rows
-from steelyard.model.constraints import ComInside, PositiveInertia
-from steelyard.model.parameters import PARAMETER_COUNT, rotational_inertia_at_origin
+from steelyard.model import PARAMETER_COUNT, ComInside, PositiveInertia, rotational_inertia_at_origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

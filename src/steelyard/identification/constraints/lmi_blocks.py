@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.identification.constraints.cutting_planes import InertiaSeparator
-from steelyard.model.consistency import project_to_interior
-from steelyard.model.constraints import Frozen
-from steelyard.model.parameters import PARAMETER_COUNT, rotational_inertia_at_origin, to_pseudo_inertia
+from steelyard.model import (
+    PARAMETER_COUNT,
+    Frozen,
+    project_to_interior,
+    rotational_inertia_at_origin,
+    to_pseudo_inertia,
+)
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

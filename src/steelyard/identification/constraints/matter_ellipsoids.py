@@ -17,16 +17,13 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.identification.constraints.constraint_system import Rows
-from steelyard.model.constraints import MatterInside
-from steelyard.model.geometry import shape_points
-from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
+from steelyard.model import PARAMETER_COUNT, MatterInside, shape_points, to_pseudo_inertia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
-    from steelyard.model.description import Geometry
+    from steelyard.model import Geometry, Model
 
 _THINNEST = 1e-3
 """Half thickness (m) that shapes without any are given."""

@@ -18,9 +18,10 @@ from steelyard.identification.constraints.matter_ellipsoids import (
     outer_points,
     slab_rows,
 )
-from steelyard.model.consistency import project_to_interior
-from steelyard.model.constraints import (
+from steelyard.model import (
     CONSTRAINT_CLASSES,
+    PARAMETER_COUNT,
+    PARAMETER_SYMBOLS,
     ComInside,
     Constraint,
     Frozen,
@@ -31,12 +32,13 @@ from steelyard.model.constraints import (
     MirrorWithin,
     PositiveInertia,
     TotalMass,
+    find_pairs,
     link_patterns,
+    match_pattern,
+    project_to_interior,
+    rotational_inertia_at_origin,
+    welded_into,
 )
-from steelyard.model.loading import welded_into
-from steelyard.model.mirror import find_pairs
-from steelyard.model.name_patterns import match_pattern
-from steelyard.model.parameters import PARAMETER_COUNT, PARAMETER_SYMBOLS, rotational_inertia_at_origin
 from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from scipy.stats import t as student
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.estimate.groupings import describe_grouping
-from steelyard.regression.decomposition import dependence_on, leading_columns
-from steelyard.regression.evidence import RANK_FLOOR
+from steelyard.regression import RANK_FLOOR, dependence_on, leading_columns
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

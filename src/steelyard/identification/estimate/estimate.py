@@ -12,9 +12,7 @@ from scipy.stats import f as f_distribution
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.estimate.base_parameters import half_width
-from steelyard.model.name_patterns import match_pattern
-from steelyard.model.parameters import PARAMETER_COUNT
-from steelyard.model.spread import model_spread
+from steelyard.model import PARAMETER_COUNT, match_pattern, model_spread
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from steelyard.identification.estimate.base_parameters import BaseParameters
     from steelyard.identification.sampling.drawn_models import DrawnModels
     from steelyard.identification.sampling.posterior import Posterior
-    from steelyard.model import Model
-    from steelyard.model.write_back import WrittenModel
+    from steelyard.model import Model, WrittenModel
     from steelyard.regression import EvidenceKey, Origin
 
 Status = Literal["solved", "weak", "stopped", "failed"]

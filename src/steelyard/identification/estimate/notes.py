@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.identification.methods.solution import PHYSICAL
-from steelyard.model.consistency import is_possible
+from steelyard.model import is_possible
 from steelyard.motion import GRAVITY
-from steelyard.regression.nuisance import PRIORS
+from steelyard.regression import PRIORS
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:

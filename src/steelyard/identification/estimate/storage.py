@@ -13,10 +13,7 @@ from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.estimate.base_parameters import BaseParameters
 from steelyard.identification.estimate.estimate import Certificate, Estimate, Fit, LevelReport, Status
 from steelyard.identification.sampling.posterior import Posterior
-from steelyard.model.files.xml_document import parse_xml
-from steelyard.model.loading import build_model, describe_document
-from steelyard.model.setup import parse_setup
-from steelyard.model.setup_tables import setup_tables
+from steelyard.model import build_model, describe_document, parse_setup, parse_xml, setup_tables
 from steelyard.regression import EvidenceKey, Origin
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from steelyard.exceptions import SolverError
 from steelyard.identification.methods.geometric_energy import factorise
 from steelyard.identification.methods.scaled_unknowns import Unknowns
 from steelyard.identification.solvers.lexicographic import Level, solve_cascade
-from steelyard.regression.decomposition import complete_vectors
+from steelyard.regression import complete_vectors
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

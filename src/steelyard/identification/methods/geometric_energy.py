@@ -20,8 +20,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from steelyard.exceptions import SolverError
-from steelyard.model.divergence import log_det_divergence, log_det_gradient, log_det_hessian
-from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
+from steelyard.model import PARAMETER_COUNT, log_det_divergence, log_det_gradient, log_det_hessian, to_pseudo_inertia
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

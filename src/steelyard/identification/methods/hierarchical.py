@@ -13,8 +13,7 @@ from steelyard.identification.methods.scaled_unknowns import Unknowns
 from steelyard.identification.methods.truncated import check_condition
 from steelyard.identification.solvers.lexicographic import Level, solve_cascade
 from steelyard.identification.solvers.sensitivity import answer_to_data
-from steelyard.model.constraint_tables import parse_constraints
-from steelyard.model.constraints import CONSTRAINT_CLASSES
+from steelyard.model import CONSTRAINT_CLASSES, parse_constraints
 from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from steelyard.identification.methods.truncated import Scale
     from steelyard.identification.problem import Problem
     from steelyard.identification.solvers.lexicographic import CascadeSolution
-    from steelyard.model.constraints import Constraint
+    from steelyard.model import Constraint
 
 DATA, REFERENCE = "data", "reference"
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import digamma, multigammaln
 
 from steelyard.identification.methods.geometric_energy import EXACT
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model import PARAMETER_COUNT
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -18,11 +18,15 @@ from steelyard.identification.methods.solution import Solution, certified, merge
 from steelyard.identification.sampling.drawn_families import with_separators
 from steelyard.identification.sampling.draws import draw_errors
 from steelyard.identification.sampling.posterior import build_posterior
-from steelyard.model.consistency import EXTENT_FLOOR, is_possible, project_to_interior
-from steelyard.model.constraint_tables import constraint_table
-from steelyard.model.constraints import Frozen
-from steelyard.model.mirror import find_pairs
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model import (
+    EXTENT_FLOOR,
+    PARAMETER_COUNT,
+    Frozen,
+    constraint_table,
+    find_pairs,
+    is_possible,
+    project_to_interior,
+)
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -35,8 +39,7 @@ if TYPE_CHECKING:
     from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.identification.problem import Problem
     from steelyard.identification.sampling.posterior import Posterior
-    from steelyard.model import Model
-    from steelyard.model.constraints import Constraint
+    from steelyard.model import Constraint, Model
 
 _NOTHING = 0.05
 """Combinations of parameters below which the data decide nothing."""

@@ -23,7 +23,7 @@ from steelyard.identification.methods.solution import (
 )
 from steelyard.identification.methods.truncated import solve_truncated
 from steelyard.identification.parameter_sets import choose_parameters
-from steelyard.model.constraint_tables import constraint_table
+from steelyard.model import constraint_table
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from steelyard.identification.methods.solution import Task
     from steelyard.identification.methods.truncated import Scale
     from steelyard.identification.problem import Problem
-    from steelyard.model import Model
-    from steelyard.model.constraints import Constraint
+    from steelyard.model import Constraint, Model
 
 OPTIONS = {
     "truncated": ("c_max", "scale", "start"),

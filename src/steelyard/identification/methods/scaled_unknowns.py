@@ -11,8 +11,8 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification.methods.truncated import truncated_factors
 from steelyard.identification.solvers.lexicographic import Level
-from steelyard.model.parameters import PARAMETER_COUNT
-from steelyard.regression.decomposition import complete_vectors
+from steelyard.model import PARAMETER_COUNT
+from steelyard.regression import complete_vectors
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

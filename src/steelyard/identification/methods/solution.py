@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.identification.estimate.estimate import Certificate
-from steelyard.model.constraints import (
-    ComInside,
-    Frozen,
-    LeastMass,
-    MassWithin,
-    MatterWithin,
-    MirrorWithin,
-    PositiveInertia,
-)
+from steelyard.model import ComInside, Frozen, LeastMass, MassWithin, MatterWithin, MirrorWithin, PositiveInertia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +20,7 @@ if TYPE_CHECKING:
     from steelyard.identification.problem import Problem
     from steelyard.identification.sampling.posterior import Posterior
     from steelyard.identification.solvers.lexicographic import CascadeSolution
-    from steelyard.model import Model
-    from steelyard.model.constraints import Constraint
+    from steelyard.model import Constraint, Model
     from steelyard.regression import Evidence
 
 _PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())

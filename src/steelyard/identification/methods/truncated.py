@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.regression.decomposition import singular_vectors
+from steelyard.regression import singular_vectors
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

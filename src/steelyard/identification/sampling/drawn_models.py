@@ -17,10 +17,7 @@ from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.identification.sampling.drawn_families import with_separators
 from steelyard.identification.sampling.draws import draw
-from steelyard.model.consistency import is_possible
-from steelyard.model.constraint_tables import parse_constraint_table
-from steelyard.model.files.packages import as_path, is_folder
-from steelyard.model.toml_table import TomlTable
+from steelyard.model import TomlTable, as_path, is_folder, is_possible, parse_constraint_table
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from steelyard.identification.sampling.hmc import Mixing
     from steelyard.model import Model
 
-METHODS = ("geometric", "conic")
+DRAWABLE_METHODS = ("geometric", "conic")
 """Methods whose estimates can be drawn from."""
 
 FORMAT = 1
@@ -179,13 +176,13 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
     """
     links = len(estimate.parameters)  # an estimate that failed refuses this
     if estimate.posterior is None:
-        if estimate.method in METHODS:
+        if estimate.method in DRAWABLE_METHODS:
             reason = "its data have no noise, or its prior no weight"
         else:
             reason = f"the method {estimate.method!r} gives none"
         raise IdentifiabilityError(
             f"this estimate has no posterior to draw from: {reason}; identify with the method "
-            + " or ".join(repr(method) for method in METHODS)
+            + " or ".join(repr(method) for method in DRAWABLE_METHODS)
         )
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise IdentifiabilityError(f"the seed is {seed!r}; it must be a whole number from 0")

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.sampling.hmc import MIXED, Chains, Mixing, start_chains
 from steelyard.identification.sampling.whitening import WhitePosterior, whiten
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.model.consistency import is_possible
-from steelyard.model.divergence import log_det_divergence, log_det_gradient, log_det_hessian
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model import PARAMETER_COUNT, is_possible, log_det_divergence, log_det_gradient, log_det_hessian
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -26,8 +26,7 @@ from steelyard.identification.sampling.small_factors import (
     invert,
     to_matrices,
 )
-from steelyard.model.divergence import log_det_hessian
-from steelyard.model.parameters import PARAMETER_COUNT, to_pseudo_inertia
+from steelyard.model import PARAMETER_COUNT, log_det_hessian, to_pseudo_inertia
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -17,7 +17,7 @@ from scipy.linalg import qr, qr_delete, solve_triangular
 from scipy.optimize import nnls
 
 from steelyard.exceptions import SolverError
-from steelyard.regression.decomposition import complete_vectors
+from steelyard.regression import complete_vectors
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

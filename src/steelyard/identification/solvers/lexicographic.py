@@ -19,7 +19,7 @@ import numpy as np
 from steelyard.exceptions import SolverError
 from steelyard.identification.solvers.least_distance import RANK
 from steelyard.identification.solvers.level_search import BROKEN, VANISHED, Family, Inequalities, Search
-from steelyard.regression.decomposition import complete_vectors
+from steelyard.regression import complete_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.identification.solvers.level_search import BROKEN
-from steelyard.regression.decomposition import complete_vectors
+from steelyard.regression import complete_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

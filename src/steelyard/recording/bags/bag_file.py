@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rosbags.interfaces import Connection
     from rosbags.rosbag2 import Reader
 
-    from steelyard.model.setup import Setup
+    from steelyard.model import Setup
     from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
     from steelyard.recording.bags.topic_writing import OutgoingTopic
     from steelyard.recording.recording import Recording

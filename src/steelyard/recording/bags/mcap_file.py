@@ -18,7 +18,7 @@ from steelyard.recording.identity import stored_identity
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from steelyard.model.setup import Setup
+    from steelyard.model import Setup
     from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
     from steelyard.recording.recording import Recording
 

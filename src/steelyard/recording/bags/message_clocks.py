@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.recording_map import CLOCKS
+from steelyard.model import CLOCKS
 from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.clocks import EPOCH, clean_clock
 from steelyard.wording import did_you_mean, in_words

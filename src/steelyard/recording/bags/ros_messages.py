@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from steelyard.model.setup import WRENCH_AXES
+from steelyard.model import WRENCH_AXES
 from steelyard.recording.column_names import BASE_AXES, IMU_AXES
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model.setup import Setup
+    from steelyard.model import Setup
     from steelyard.recording.bags.message_clocks import StreamClock
     from steelyard.recording.bags.message_streams import MessageStream
     from steelyard.recording.bags.ros_messages import IntArray

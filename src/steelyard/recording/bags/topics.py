@@ -15,7 +15,7 @@ from steelyard.wording import did_you_mean, in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.model.setup import Imu, Setup, WrenchSensor
+    from steelyard.model import Imu, Setup, WrenchSensor
     from steelyard.recording.bags.message_streams import MessageStream
     from steelyard.recording.bags.ros_messages import Kind
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.recording_map import TIME_UNITS
+from steelyard.model import TIME_UNITS
 from steelyard.recording.tables.column_plan import Contents
 from steelyard.recording.tables.table import block_rows, fill_rows
 from steelyard.recording.tables.time_column import find_time
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model.recording_map import RecordingMap
+    from steelyard.model import RecordingMap
 
 MOST_CHANNELS = 20_000
 """Channels that one array, or one file, may have: a header can state any number, and each becomes a name."""

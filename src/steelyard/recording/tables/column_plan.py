@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.name_patterns import match_pattern, translate
-from steelyard.model.recording_map import UNITS, ArraySource, ColumnSource, RecordingMap
+from steelyard.model import UNITS, ArraySource, ColumnSource, RecordingMap, match_pattern, translate
 from steelyard.recording.column_names import GRAMMAR, parse_column
 from steelyard.recording.tables.time_column import TimeColumn, find_time
 from steelyard.wording import count, did_you_mean, show_name, show_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from steelyard.model.recording_map import UNITS
+from steelyard.model import UNITS
 from steelyard.recording.column_names import parse_column
 
 _ENDING = re.compile(r"(?P<name>.*\S)\s*(\[(?P<square>[^\[\]]+)\]|\((?P<round>[^()]+)\))", re.DOTALL)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.arrays import FloatArray
-    from steelyard.model.recording_map import RecordingMap
+    from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
 _MARK = "steelyard"

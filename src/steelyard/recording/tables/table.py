@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.recording_map import TIME_UNITS
+from steelyard.model import TIME_UNITS
 from steelyard.recording import columns as limits
 from steelyard.recording.clocks import check_range, clean_clock, read_clock
 from steelyard.recording.columns import KeptRows, LazyColumns, MappedColumns, Spool, rescale
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model.recording_map import RecordingMap
+    from steelyard.model import RecordingMap
     from steelyard.recording.tables.column_plan import OwnMark
     from steelyard.recording.tables.time_column import TimeColumn
 

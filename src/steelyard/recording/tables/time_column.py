@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model.recording_map import TIME_UNITS
+from steelyard.model import TIME_UNITS
 from steelyard.recording.clocks import EPOCH
 from steelyard.wording import show_name, show_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from steelyard.model.recording_map import RecordingMap
+    from steelyard.model import RecordingMap
 
 _WHOLE_NAMES = ("time", "t", "timestamp", "times", "timestamps", "stamp", "header.stamp", "elapsed", "elapsed.time")
 _LAST_NAMES = ("time", "timestamp", "stamp", "times")

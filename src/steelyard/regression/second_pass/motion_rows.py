@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.model import PARAMETER_COUNT
 from steelyard.motion import Motion
 from steelyard.regression import gather_evidence
 from steelyard.regression.gathering import sensing_of

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.kinematics.blas import one_blas_thread
-from steelyard.model.parameters import PARAMETER_COUNT
+from steelyard.kinematics import one_blas_thread
+from steelyard.model import PARAMETER_COUNT
 from steelyard.motion import Motion
 from steelyard.regression.gathering import sensing_of
 from steelyard.regression.independence import independent_columns

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.kinematics.blas import one_blas_thread
+from steelyard.kinematics import one_blas_thread
 from steelyard.regression.second_pass.motion_rows import CHUNK, begin_second_pass, least_squares
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steelyard.arrays import FloatArray
-    from steelyard.laboratory.balance import BalanceRun
+    from steelyard.laboratory import BalanceRun
 
 _ROLES = ("measured", "reference", "estimate", "truth")
 

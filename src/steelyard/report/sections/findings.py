@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steelyard.identification.estimate.base_parameters import half_width
-from steelyard.model.consistency import is_possible
+from steelyard.identification import half_width
+from steelyard.model import is_possible
 from steelyard.report.sections.section import Section
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.report.report import Report
-    from steelyard.validation import Validation
-    from steelyard.validation.bootstrap import Gain
+    from steelyard.validation import Gain, Validation
 
 _CLEAR = 0.99
 """How sure a change of mass must be to be called clear: among thirty links, chance then names one in three reports."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.identification.estimate.base_parameters import half_width
+from steelyard.identification import half_width
 from steelyard.report.sections.section import Section
 
 if TYPE_CHECKING:

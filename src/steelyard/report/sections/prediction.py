@@ -10,8 +10,7 @@ from steelyard.report.sections.section import Section
 
 if TYPE_CHECKING:
     from steelyard.report.report import Report
-    from steelyard.validation import Validation
-    from steelyard.validation.fit import Candidates
+    from steelyard.validation import Candidates, Validation
 
 _WORDS = {"real": "better", "worse": "worse", "undecided": "no clear difference"}
 

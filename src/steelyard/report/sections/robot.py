@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.identification.estimate.base_parameters import half_width
+from steelyard.identification import half_width
 from steelyard.report.packing import pack_indices, pack_numbers
 from steelyard.report.scene import build_scene
 from steelyard.report.sections.section import Section

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.model.divergence import affine_distance
+from steelyard.model import affine_distance
 from steelyard.report.sections.labels import as_label
 from steelyard.report.sections.section import Figure, Section
 
