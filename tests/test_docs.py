@@ -25,7 +25,7 @@ ELSEWHERE = {
     "identification.md": "identification/test_page.py",
     "laboratory.md": "test_readme.py",
     "motion.md": "motion/test_page.py",
-    "payload.md": "identification/test_payload_page.py",
+    "payload.md": "payload/test_page.py",
     "recordings.md": "test_readme.py",
     "statistics.md": "identification/test_page.py",
     "validation.md": "validation/test_page.py",

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.figures import Figure
 from benchmarks.papers.jovic import show
 from benchmarks.truth.payload_trials import PLACES, SPREAD, payload_model, recorded
-from steelyard.payload.search import find_payload
+from steelyard.payload.load_search import find_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.figures import Study
     from benchmarks.truth.payload_trials import Recorded
     from steelyard import Evidence
-    from steelyard.payload.payload_finding import PayloadFinding
+    from steelyard.payload.finding import PayloadFinding
 
 SEEDS, FEW = 20, 10
 MASS, MASSES = 2.0, (0.5, 2.0, 5.0)

@@ -2,8 +2,8 @@
 
 from steelyard.identification.estimate.base_parameters import BaseParameters, half_width
 from steelyard.identification.estimate.estimate import Certificate, Estimate, Fit, LevelReport
+from steelyard.identification.estimate.estimate_summary import number_notes
 from steelyard.identification.estimate.storage import load_estimate
-from steelyard.identification.estimate.summary import number_notes
 from steelyard.identification.identify import identify
 from steelyard.identification.link_groups import group_links
 from steelyard.identification.methods.registry import OPTIONS, UNCONSTRAINED, check_constraints

@@ -11,7 +11,7 @@ import numpy as np
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverError
 from steelyard.identification.estimate.base_parameters import find_base_parameters
 from steelyard.identification.estimate.estimate import Estimate, Fit
-from steelyard.identification.estimate.notes import write_notes
+from steelyard.identification.estimate.estimate_notes import write_notes
 from steelyard.identification.methods.physical_methods import about_projection, impossible_frozen, possible_model
 from steelyard.identification.methods.registry import OPTIONS, SOLVERS, UNCONSTRAINED
 from steelyard.identification.methods.solution import PHYSICAL, Solution, Task

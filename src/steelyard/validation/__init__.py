@@ -1,7 +1,7 @@
 """Validation: an estimate held against motions, seen or not."""
 
 from steelyard.validation.bootstrap import Gain
-from steelyard.validation.fit import CANDIDATES, Candidates, Fit
+from steelyard.validation.error_statistics import CANDIDATES, Candidates, ErrorStatistics
 from steelyard.validation.prediction import AXES, UNITS, Prediction
 from steelyard.validation.validation import ROBOT, Validation, plan_predictor, validate
 
@@ -11,7 +11,7 @@ __all__ = [
     "ROBOT",
     "UNITS",
     "Candidates",
-    "Fit",
+    "ErrorStatistics",
     "Gain",
     "Prediction",
     "Validation",

@@ -160,7 +160,7 @@ def _politis_white(products: FloatArray, pairs: FloatArray, count: int) -> float
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class Resamples:
     """Sums of squared errors over samples drawn again, block by block.
 
     Attributes:
@@ -208,8 +208,8 @@ def draw_blocks(
     *,
     seed: int,
     gaps: Sequence[float] | None = None,
-) -> Draws:
-    """Draws squared errors again in blocks that keep their memory, all columns together.
+) -> Resamples:
+    """Resamples squared errors again in blocks that keep their memory, all columns together.
 
     A block is a length of time, over gaps that are shorter than it: what errs alike on both sides of a gap is drawn
     together. Where a longer gap leaves less than a block between it and the next, that is drawn whole. Blocks wrap
@@ -231,7 +231,7 @@ def draw_blocks(
     runs = _runs(stretches, gaps, block)
     blocks = float(sum(max(1.0, len(run.values) / block) for run in runs))
     if blocks <= TOO_FEW_BLOCKS or count < _FEWEST_SAMPLES:
-        return Draws(sums, np.zeros((0, len(sums))), block, blocks, count)
+        return Resamples(sums, np.zeros((0, len(sums))), block, blocks, count)
     totals = np.concatenate([_block_sums(run.values, block) for run in runs])
     # Each sample is to be drawn as often as any other: what is shorter than a block, and drawn whole, weighs as one.
     weights = np.concatenate([[block] if len(run.values) <= block else np.ones(len(run.values)) for run in runs])
@@ -244,7 +244,7 @@ def draw_blocks(
         stop = min(start + at_once, REPEATS)
         chosen = np.searchsorted(cumulated, rng.uniform(0.0, cumulated[-1], size=(stop - start, number)), side="right")
         drawn[start:stop] = totals[np.minimum(chosen, len(totals) - 1)].sum(axis=1)
-    return Draws(sums, drawn, block, blocks, count)
+    return Resamples(sums, drawn, block, blocks, count)
 
 
 def _block_sums(values: FloatArray, block: int) -> FloatArray:

@@ -40,7 +40,7 @@ _FLAT = float(np.sin(np.deg2rad(1.0)))
 """The same for rows in world axes: what stands flat within a degree does not push up with its horizontal forces."""
 
 
-class Rows(NamedTuple):
+class PredictedRows(NamedTuple):
     """Some rows of some samples.
 
     Attributes:
@@ -67,8 +67,8 @@ class Prediction(NamedTuple):
         weighed: Whether there is a part whose wrench it is.
     """
 
-    wrench: Rows
-    torque: Rows
+    wrench: PredictedRows
+    torque: PredictedRows
     projected: FloatArray | None
     equations: int
     hidden: FloatArray
@@ -99,7 +99,7 @@ class Predictor:
 
     @property
     def plan(self) -> RowPlan:
-        """Rows of every region, whoever stands where."""
+        """PredictedRows of every region, whoever stands where."""
         return plan_rows(self.model, self.sensing, frozenset())
 
     def part(self, plan: RowPlan) -> BoolArray:
@@ -162,12 +162,12 @@ class Predictor:
         total = np.tile(np.eye(6), (1, first // 6)) * chosen
         hidden = np.einsum("wk,nku->nwu", total, unknown[:, :first])
         known = ~np.any(np.abs(hidden) > UNFELT, axis=(0, 2)) & bool(chosen.any())
-        wrench = Rows(felt[:, :first] @ total.T, needed[:, :, :first] @ total.T, known)
+        wrench = PredictedRows(felt[:, :first] @ total.T, needed[:, :, :first] @ total.T, known)
         fill, determined = _fill(unknown, first)
         # Y φ = τ + Jᵀ f; forces that nobody measured are those that the regions' own equations ask for.
         gap = needed[:, :, :first] - felt[:, :first]
         carried = felt[:, first:] + np.einsum("ntk,cnk->cnt", fill, gap)
-        torque = Rows(torques, needed[:, :, first:] - carried, determined)
+        torque = PredictedRows(torques, needed[:, :, first:] - carried, determined)
         if not unknown.shape[2]:
             return Prediction(wrench, torque, None, 0, hidden, bool(chosen.any()))
         right = felt
@@ -215,7 +215,7 @@ def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:
     return fill, ~np.any(left > 1e-6, axis=(0, 2))
 
 
-def world_axes(seen: Prediction, rotations: FloatArray) -> Rows:
+def world_axes(seen: Prediction, rotations: FloatArray) -> PredictedRows:
     """Gives the wrench in world axes, about the same points.
 
     Which of its rows are measured in full is seen there: under flat feet that measure no horizontal forces, the
@@ -232,7 +232,7 @@ def world_axes(seen: Prediction, rotations: FloatArray) -> Rows:
 
     hidden = turned(np.moveaxis(seen.hidden, 2, 0))
     known = ~np.any(np.abs(hidden) > _FLAT, axis=(0, 1)) & seen.weighed
-    return Rows(turned(seen.wrench.measured), turned(seen.wrench.predicted), known)
+    return PredictedRows(turned(seen.wrench.measured), turned(seen.wrench.predicted), known)
 
 
 def nuisance_values(columns: Sequence[Nuisance], values: Mapping[str, float]) -> FloatArray:

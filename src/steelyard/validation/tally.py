@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.kinematics import quaternion_rotations
 from steelyard.regression import Origin
 from steelyard.validation.bootstrap import Gain, draw_blocks
-from steelyard.validation.fit import Moments
+from steelyard.validation.error_statistics import Moments
 from steelyard.validation.prediction import AXES, UNFELT, Predictor, world_axes
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Gains(NamedTuple):
 
     Attributes:
         by_candidate: By the other candidate and by row.
-        dark: Rows that have too few blocks to tell it from chance.
+        dark: PredictedRows that have too few blocks to tell it from chance.
         block: Seconds in the longest block of any row.
         blocks: How many blocks the row has that has fewest.
         twice: Seconds of motion that were given more than once.

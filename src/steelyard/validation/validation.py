@@ -12,10 +12,10 @@ from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
 from steelyard.kinematics import one_blas_thread
 from steelyard.motion import Motion
 from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
-from steelyard.validation.notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
-from steelyard.validation.summary import summarise
 from steelyard.validation.tally import Tally
+from steelyard.validation.validation_notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
+from steelyard.validation.validation_summary import summarise_validation
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.regression import Sensing
     from steelyard.validation.bootstrap import Gain
-    from steelyard.validation.fit import Candidates, Fit
+    from steelyard.validation.error_statistics import Candidates, ErrorStatistics
 
 ROBOT = ("coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia", "torque_ripple")
 """Nuisances that belong to the robot, and stay from one recording to the next."""
@@ -119,23 +119,23 @@ class Validation:
         return self.wrench.estimate.nrmse  # type: ignore[no-any-return]
 
     @property
-    def reference(self) -> Fit:
+    def reference(self) -> ErrorStatistics:
         """How the reference (CAD) predicts the wrench."""
         return self.wrench.reference
 
     @property
-    def corrected(self) -> Fit:
+    def corrected(self) -> ErrorStatistics:
         """How the mass-corrected reference predicts the wrench."""
         return self.wrench.corrected
 
     @property
-    def truth(self) -> Fit | None:
+    def truth(self) -> ErrorStatistics | None:
         """How the true parameters predict the wrench, where they are known: the floor."""
         return self.wrench.truth
 
     def summary(self) -> str:
         """Gives the validation as text: a header, a table of all candidates, what is real, and numbered notes."""
-        return summarise(self)
+        return summarise_validation(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives everything as plain values, for JSON; what is not a number becomes None."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Estimates: parameters with their uncertainty, base parameters, notes, summary and storage."""

@@ -16,10 +16,11 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification.estimate.groupings import describe_grouping
 from steelyard.regression import RANK_FLOOR, dependence_on, leading_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from steelyard.arrays import FloatArray
     from steelyard.identification.problem import Problem
 
@@ -237,6 +238,23 @@ def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArr
     return needed
 
 
+def describe_grouping(leader: str, names: Sequence[str], coefficients: FloatArray, *, terms: int | None = None) -> str:
+    """Gives a combination in words, its leader first, then whole coefficients, then the largest others.
+
+    Args:
+        leader: Name of the parameter that leads it, with coefficient one.
+        names: Names of all parameters.
+        coefficients: Of each, shape (n,).
+        terms: How many terms at most are written out; None for all.
+    """
+    others = [place for place in np.flatnonzero(coefficients).tolist() if names[place] != leader]
+    others.sort(key=lambda place: (not _is_one(float(coefficients[place])), -abs(float(coefficients[place]))))
+    shown = others if terms is None else others[: max(0, terms - 1)]
+    words = [leader] + [_term(names[place], float(coefficients[place])) for place in shown]
+    rest = len(others) - len(shown)
+    return " ".join(words) + (f" + {rest} more" if rest else "")
+
+
 def _structural_tolerance(structure: FloatArray, *, tied: bool) -> float:
     """Gives the least part of a column that counts: where the singular values have their first clear gap, if any."""
     if not tied:
@@ -252,3 +270,12 @@ def _structural_tolerance(structure: FloatArray, *, tied: bool) -> float:
 def _numerical_rank(scaled: FloatArray) -> int:
     diagonal = np.abs(np.diagonal(qr(scaled, mode="r", pivoting=True)[0]))
     return int(np.count_nonzero(diagonal > RANK_FLOOR * np.max(diagonal, initial=0.0)))
+
+
+def _is_one(coefficient: float) -> bool:
+    return abs(abs(coefficient) - 1.0) < 1e-9
+
+
+def _term(name: str, coefficient: float) -> str:
+    sign = "+" if coefficient > 0.0 else "-"
+    return f"{sign} {name}" if _is_one(coefficient) else f"{sign} {abs(coefficient):.3g}·{name}"

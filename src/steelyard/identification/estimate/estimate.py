@@ -269,9 +269,9 @@ class Estimate:
         Args:
             width: Characters in a line, from 72 to 110; by default 110.
         """
-        from steelyard.identification.estimate.summary import WIDTH, summarise  # noqa: PLC0415  (it imports this module)
+        from steelyard.identification.estimate.estimate_summary import WIDTH, summarise_estimate  # noqa: PLC0415  (it imports this module)
 
-        return summarise(self, WIDTH if width is None else width)
+        return summarise_estimate(self, WIDTH if width is None else width)
 
     def to_dict(self) -> dict[str, Any]:
         """Gives the estimate as plain numbers and texts, as `save` writes it."""

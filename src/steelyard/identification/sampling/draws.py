@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
-from steelyard.identification.sampling.hmc import MIXED, Chains, Mixing, start_chains
+from steelyard.identification.sampling.hmc import MIXED, HmcSampler, Mixing, start_chains
 from steelyard.identification.sampling.whitening import WhitePosterior, whiten
 from steelyard.kinematics import one_blas_thread
 
@@ -133,7 +133,7 @@ class _Settled:
     """
 
     white: WhitePosterior
-    sampler: Chains | None
+    sampler: HmcSampler | None
     mixing: Mixing
 
 
@@ -152,7 +152,7 @@ def _settle(
         return _Settled(white, None, Mixing(count, 0, 1, 0, 1.0, 1.0, float(count)))
     chains = int(np.clip(count, _FEWEST_CHAINS, _MOST_CHAINS))
     allowed = _predicate(posterior, white, holds)
-    sampler = Chains(white, generator, allowed, start_chains(white, generator, chains, allowed))
+    sampler = HmcSampler(white, generator, allowed, start_chains(white, generator, chains, allowed))
     if warm_up is None:
         warm_up = _WARM_UP if sampler.table is None else _WARM_UP_AT_EDGES
     sampler.warm_up(warm_up)

@@ -16,7 +16,7 @@ import numpy as np
 from steelyard.exceptions import SolverError
 from steelyard.identification.sampling.convergence import effective_counts, r_hat
 from steelyard.identification.sampling.reflections import Table
-from steelyard.identification.sampling.small_factors import COUNTS, DIAGONAL, are_positive, factorise, invert
+from steelyard.identification.sampling.small_factors import COUNTS, DIAGONAL, are_positive, factor_ldl, invert_ldl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ class _Place:
 
     Attributes:
         entries: Of the links' matrices, shape (10, b, chains).
-        below: Their factors; see `factorise`.
+        below: Their factors; see `factor_ldl`.
         pivots: Their pivots.
         positive: Which are positive definite, shape (b, chains).
     """
@@ -120,7 +120,7 @@ class _Place:
     @classmethod
     def at(cls, white: WhitePosterior, x: FloatArray) -> _Place:
         entries = white.matrices(x)
-        below, pivots = factorise(entries)
+        below, pivots = factor_ldl(entries)
         return cls(entries, below, pivots, are_positive(pivots))
 
     @property
@@ -160,7 +160,7 @@ def _edges(white: WhitePosterior) -> Table | None:
     return Table(len(free), np.concatenate([entries, white.margins[near]]), edges)
 
 
-class Chains:
+class HmcSampler:
     """Chains that move side by side, as columns; it keeps where they were."""
 
     def __init__(
@@ -284,7 +284,7 @@ class Chains:
         force = ((1.0 if self.table is None else 0.0) - white.curvature)[:, None] * x - white.slope[:, None]
         if not self.weighed:
             return np.asarray(force)
-        pull = -white.weights[:, None] * invert(place.below, place.pivots) * COUNTS[:, None, None]
+        pull = -white.weights[:, None] * invert_ldl(place.below, place.pivots) * COUNTS[:, None, None]
         pull[DIAGONAL] += white.weights[:, None]
         pull[:, ~place.positive] = 0.0
         return np.asarray(force - white.turn.T @ pull.reshape(len(white.turn), x.shape[1]))

@@ -34,7 +34,7 @@ def to_matrices(entries: FloatArray) -> FloatArray:
     return matrices
 
 
-def factorise(entries: FloatArray) -> tuple[FloatArray, FloatArray]:
+def factor_ldl(entries: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gives ``L`` and ``d`` of ``X = L diag(d) Lᵀ``: what is below the diagonal (6, ...), and pivots (4, ...).
 
     A matrix is positive definite exactly where all four pivots are positive; where one is not, those after it mean
@@ -64,7 +64,7 @@ def are_positive(pivots: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.
         return np.asarray(np.all(pivots > 0.0, axis=0))
 
 
-def invert(below: FloatArray, pivots: FloatArray) -> FloatArray:
+def invert_ldl(below: FloatArray, pivots: FloatArray) -> FloatArray:
     """Gives the entries of ``X⁻¹``, shape (10, ...), by the factors of positive definite matrices."""
     l10, l20, l21, l30, l31, l32 = below
     with np.errstate(all="ignore"):

@@ -22,8 +22,8 @@ from steelyard.identification.sampling.small_factors import (
     DIAGONAL,
     ROWS,
     are_positive,
-    factorise,
-    invert,
+    factor_ldl,
+    invert_ldl,
     to_matrices,
 )
 from steelyard.model import PARAMETER_COUNT, log_det_hessian, to_pseudo_inertia
@@ -252,7 +252,7 @@ class _Energy:
         """Gives the energy with everything loosened by `slack`; inf outside."""
         left = self.matrix @ y - self.right
         entries, margins = self._loosened(y, slack)
-        _, pivots = factorise(entries)
+        _, pivots = factor_ldl(entries)
         if not np.all(are_positive(pivots)) or np.any(margins <= 0.0):
             return np.inf
         log_det = np.sum(np.log(pivots), axis=0)
@@ -262,7 +262,7 @@ class _Energy:
     def gradient(self, y: FloatArray, slack: float) -> FloatArray:
         """Gives its gradient."""
         entries, margins = self._loosened(y, slack)
-        pull = -self.barrier * invert(*factorise(entries)) * COUNTS[:, None]
+        pull = -self.barrier * invert_ldl(*factor_ldl(entries)) * COUNTS[:, None]
         pull[DIAGONAL] += self.weights
         gradient = self.matrix.T @ (self.matrix @ y - self.right) + self.turn.T @ pull.reshape(-1)
         return np.asarray(gradient - self.normals.T @ (1.0 / margins))
@@ -270,7 +270,7 @@ class _Energy:
     def root(self, y: FloatArray, slack: float = 0.0) -> FloatArray:
         """Gives a root of the Hessian: as many rows as terms."""
         entries, margins = self._loosened(y, slack)
-        below, pivots = factorise(entries)
+        below, pivots = factor_ldl(entries)
         links = entries.shape[1]
         factor = np.zeros((links, 4, 4))
         factor[:, range(4), range(4)] = 1.0

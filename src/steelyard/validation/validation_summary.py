@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from steelyard.validation.bootstrap import Gain
-    from steelyard.validation.fit import Candidates
+    from steelyard.validation.error_statistics import Candidates
     from steelyard.validation.validation import Validation
 
 _WIDTH = 80
@@ -19,7 +19,7 @@ _CELL = 32
 _NAMES = {"estimate": "estimate", "corrected": "mass-corrected CAD", "reference": "CAD", "truth": "truth (floor)"}
 
 
-def summarise(validation: Validation) -> str:
+def summarise_validation(validation: Validation) -> str:
     """Gives the validation as text."""
     lines = [f"Validation of {validation.model}: {validation.kind}".center(_WIDTH).rstrip(), "=" * _WIDTH]
     lines += _header(validation)

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from steelyard.model import PARAMETER_COUNT
-from steelyard.payload.payload_problem import point_parameters
+from steelyard.payload.load_problem import point_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.payload.payload_problem import PayloadProblem
+    from steelyard.payload.load_problem import PayloadProblem
 
 SMALL, EXTENT = 0.05, 0.1
 """How far (m) a load's matter is from its centre: where it counts as a point, and of a body, as standard deviations."""

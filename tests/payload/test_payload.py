@@ -15,9 +15,9 @@ from steelyard.laboratory.true_robot import add_payloads
 from steelyard.model.parameters import change_frame_matrix, from_mass_com_inertia
 from steelyard.model.spread import model_spread
 from steelyard.motion import motion_from_generalized
-from steelyard.payload.payload_fit import fit_loads, load_slopes, small_load
-from steelyard.payload.payload_problem import PayloadProblem, build_payload_problem, point_parameters
-from steelyard.payload.search import find_payload
+from steelyard.payload.load_fit import fit_loads, load_slopes, small_load
+from steelyard.payload.load_problem import PayloadProblem, build_payload_problem, point_parameters
+from steelyard.payload.load_search import find_payload
 from steelyard.regression.rows import joint_torques
 from tests.identification.constrained_worlds import arm, arm_truth
 from tests.identification.worlds import reference, truth

@@ -23,7 +23,7 @@ _NAME = 34
 _MOST_ACTIVE = 12
 
 
-def summarise(estimate: Estimate, width: int = WIDTH) -> str:
+def summarise_estimate(estimate: Estimate, width: int = WIDTH) -> str:
     """Gives an estimate as text, at most so many characters wide (72 at least).
 
     Where all does not fit, the intervals of base parameters are left out first; their standard errors stay.

@@ -13,7 +13,14 @@ from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.sampling.convergence import effective_counts, r_hat
 from steelyard.identification.sampling.draws import draw
 from steelyard.identification.sampling.posterior import Posterior
-from steelyard.identification.sampling.small_factors import COLUMNS, ROWS, are_positive, factorise, invert, to_matrices
+from steelyard.identification.sampling.small_factors import (
+    COLUMNS,
+    ROWS,
+    are_positive,
+    factor_ldl,
+    invert_ldl,
+    to_matrices,
+)
 from steelyard.identification.sampling.whitening import whiten
 from steelyard.model.consistency import is_possible
 from steelyard.model.parameters import PARAMETER_COUNT, from_pseudo_inertia, to_pseudo_inertia
@@ -75,11 +82,11 @@ def test_factors_written_out_are_those_of_lapack() -> None:
     matrices = generator.normal(size=(3, 50, 4, 4))
     matrices = matrices @ np.swapaxes(matrices, -1, -2) - 0.1 * np.eye(4)
     entries = np.moveaxis(matrices[..., ROWS, COLUMNS], -1, 0)
-    below, pivots = factorise(entries)
+    below, pivots = factor_ldl(entries)
     positive = are_positive(pivots)
     np.testing.assert_array_equal(positive, np.linalg.eigvalsh(matrices)[..., 0] > 0.0)
     assert 0.1 < np.mean(positive) < 0.9
-    inverse = to_matrices(np.moveaxis(invert(below, pivots), 0, -1)[positive])
+    inverse = to_matrices(np.moveaxis(invert_ldl(below, pivots), 0, -1)[positive])
     np.testing.assert_allclose(inverse @ matrices[positive], np.broadcast_to(np.eye(4), inverse.shape), atol=1e-9)
 
 

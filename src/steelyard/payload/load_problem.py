@@ -93,7 +93,7 @@ class PayloadProblem:
 def build_payload_problem(
     model: Model, evidence: Evidence, baseline: Evidence | None, *, cad_spread: float | None, same_sensors: bool
 ) -> PayloadProblem:
-    """Gives the problem of loads on a model's links; see `steelyard.payload.search.find_payload`.
+    """Gives the problem of loads on a model's links; see `steelyard.payload.load_search.find_payload`.
 
     Raises:
         EvidenceError: The evidence is of another model, or the baseline is of another robot or other sensors.

@@ -18,7 +18,7 @@ CANDIDATES = ("estimate", "corrected", "reference", "truth")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class ErrorStatistics:
     """How well one set of parameters predicts, each with one number for each row; the error is predicted − measured.
 
     Attributes:
@@ -37,9 +37,9 @@ class Fit:
     nrmse: Any
     r_squared: Any
 
-    def at(self, row: int) -> Fit:
+    def at(self, row: int) -> ErrorStatistics:
         """Gives the fit of one row, in plain numbers."""
-        return Fit(*(float(getattr(self, each.name)[row]) for each in fields(self)))
+        return ErrorStatistics(*(float(getattr(self, each.name)[row]) for each in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """Gives the numbers in plain lists."""
@@ -63,10 +63,10 @@ class Candidates:
 
     rows: tuple[str, ...]
     units: tuple[str, ...]
-    estimate: Fit
-    reference: Fit
-    corrected: Fit
-    truth: Fit | None
+    estimate: ErrorStatistics
+    reference: ErrorStatistics
+    corrected: ErrorStatistics
+    truth: ErrorStatistics | None
 
     @property
     def mean(self) -> Any:
@@ -110,7 +110,7 @@ class Candidates:
         assert reference is not None  # noqa: S101
         return Candidates((row,), (self.units[place],), estimate, reference, corrected, truth)
 
-    def items(self) -> list[tuple[str, Fit | None]]:
+    def items(self) -> list[tuple[str, ErrorStatistics | None]]:
         """Gives the candidates with their names."""
         return [(name, getattr(self, name)) for name in CANDIDATES]
 
@@ -174,7 +174,7 @@ class Moments:
             kept[0] += shift * shares[0]
             kept[1] += step * np.square(values).sum(axis=-2) + np.square(shift) * shares[1]
 
-    def fit(self, candidate: int) -> Fit:
+    def fit(self, candidate: int) -> ErrorStatistics:
         """Gives the fit of one candidate; rows that are not measured in full are NaN."""
         count = self._time if self.count else 1.0
         mean, squares = self._error[:, candidate]
@@ -191,7 +191,7 @@ class Moments:
             1.0 - _ratio(count * np.square(rmse), spread),
         )
         hidden = ~self.known | (self.count == 0)
-        return Fit(*(_frozen(np.where(hidden, np.nan, each)) for each in values))
+        return ErrorStatistics(*(_frozen(np.where(hidden, np.nan, each)) for each in values))
 
     def candidates(self, rows: tuple[str, ...], units: tuple[str, ...], *, truth: bool) -> Candidates:
         """Gives all fits; candidates were added in the order of `CANDIDATES`, the truth only where it is known."""

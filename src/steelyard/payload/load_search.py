@@ -11,19 +11,19 @@ from scipy.stats import chi2, norm
 from scipy.stats import f as f_distribution
 
 from steelyard.kinematics import one_blas_thread
-from steelyard.payload.payload_checks import check_arguments, choose_links
-from steelyard.payload.payload_finding import FoundPayload, PayloadFinding
-from steelyard.payload.payload_fit import fit_body, fit_loads
-from steelyard.payload.payload_notes import write_payload_notes
-from steelyard.payload.payload_problem import build_payload_problem
+from steelyard.payload.argument_checks import check_arguments, choose_links
+from steelyard.payload.finding import FoundPayload, PayloadFinding
+from steelyard.payload.finding_notes import write_payload_notes
+from steelyard.payload.load_fit import fit_body, fit_loads
+from steelyard.payload.load_problem import build_payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.model import Model
-    from steelyard.payload.payload_finding import PayloadStatus
-    from steelyard.payload.payload_fit import BodyFit, LoadFit
-    from steelyard.payload.payload_problem import PayloadProblem
+    from steelyard.payload.finding import PayloadStatus
+    from steelyard.payload.load_fit import BodyFit, LoadFit
+    from steelyard.payload.load_problem import PayloadProblem
     from steelyard.regression import Evidence
 
 _LOAD, _BODY = 4, 6
@@ -61,7 +61,7 @@ def find_payload(
     """Tells what was added to a robot, where, and how much.
 
     For each link, a point mass is fitted to what neither the robot nor its sensors' errors explain; see
-    `steelyard.payload.payload_problem`. Links are compared by marginal likelihood, each place around the robot's
+    `steelyard.payload.load_problem`. Links are compared by marginal likelihood, each place around the robot's
     matter being as likely as any other beforehand. A load counts as found where the likelihood ratio is greater than
     chance makes it on any link, at `level`; then the next is looked for, and all are refitted. A load is a body with an
     extent where the data say more of it than a point mass does.

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from steelyard import IdentifiabilityError, gather_evidence, identify
-from steelyard.identification.estimate.base_parameters import reduce_to_essential
-from steelyard.identification.estimate.groupings import describe_grouping
+from steelyard.identification.estimate.base_parameters import describe_grouping, reduce_to_essential
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
 
 

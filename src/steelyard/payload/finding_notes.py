@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.model import MASS_SPREAD
-from steelyard.payload.payload_problem import DRIFT, GUESSED
+from steelyard.payload.load_problem import DRIFT, GUESSED
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from steelyard.payload.payload_finding import FoundPayload, PayloadFinding
-    from steelyard.payload.payload_problem import PayloadProblem
+    from steelyard.payload.finding import FoundPayload, PayloadFinding
+    from steelyard.payload.load_problem import PayloadProblem
 
 _VAGUE = 0.5
 """Share of how far a load may be from its link's centre, above which its position counts as hardly known."""
