@@ -20,7 +20,7 @@ from pathlib import Path
 MOST_LINES = 400
 MOST_FILES = 25
 
-FOYER = ("__init__", "__main__", "exceptions", "arrays", "wording", "whole_file")
+FOYER = ("__init__", "__main__", "exceptions", "arrays", "bounded_cache", "wording", "whole_file")
 """Modules of the package itself, which every room may import."""
 
 PACKAGE = "(package)"
@@ -39,7 +39,7 @@ IMPERATIVES = frozenset(
     debounce decide decimate declare decode decompose deduce defer define delay delete delta demand derive
     describe design detect determine differentiate disable discard discretize display divide double downsample
     draft draw drive drop dump eliminate embed emit enclose encode end enforce enlarge ensure enter enumerate
-    equal escape estimate evaluate exclude execute expand expect explain export express extend extract factor
+    equal escape estimate evaluate exclude exchange execute expand expect explain export express extend extract factor
     fall fetch fill filter finalise find finish fit fix flag flatten flip fold follow forbid force form format
     forward freeze gather generate get give go group grow guard guess handle hash hold identify ignore implement
     import include infer initialise insert inspect install integrate interpolate interpret interrupt introduce

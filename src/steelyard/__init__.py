@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from steelyard.laboratory import Payload as Payload
     from steelyard.laboratory import Sensors as Sensors
     from steelyard.laboratory import Trial as Trial
-    from steelyard.laboratory import plan_motion as plan_motion
     from steelyard.laboratory import simulate as simulate
     from steelyard.laboratory import simulate_balance as simulate_balance
     from steelyard.model import (
@@ -90,7 +89,7 @@ if TYPE_CHECKING:
         load_evidence,
     )
     from steelyard.report import Report, Trace, trace_motions, write_report
-    from steelyard.stance import Trajectory
+    from steelyard.stance import Trajectory, plan_motion
     from steelyard.validation import Validation, validate
 
 __version__ = "0.1.0"
@@ -165,6 +164,7 @@ __all__ = [
     "load_model",
     "motion_from_generalized",
     "parse_constraints",
+    "plan_motion",
     "project_to_interior",
     "read_offsets",
     "read_recording",
@@ -182,7 +182,7 @@ __all__ = [
     "write_report",
 ]
 
-_LABORATORY = ("BalanceRun", "Payload", "Sensors", "Trial", "plan_motion", "simulate", "simulate_balance")
+_LABORATORY = ("BalanceRun", "Payload", "Sensors", "Trial", "simulate", "simulate_balance")
 
 _ROOMS = (
     "exceptions",

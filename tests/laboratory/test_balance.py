@@ -11,8 +11,8 @@ from steelyard.exceptions import LaboratoryError, MotionError
 from steelyard.laboratory import Hose, balance, balance_control, simulate
 from steelyard.laboratory.balance import simulate_balance, tracking_error
 from steelyard.laboratory.balance_control import CONTROL_PERIOD, Controller
-from steelyard.laboratory.balance_task import plan_balance
 from steelyard.motion import GRAVITY
+from steelyard.stance import plan_balance
 from steelyard.stance.support import inside_margin
 from tests.laboratory.trials import robot, short_trial
 

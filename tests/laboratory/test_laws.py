@@ -1,5 +1,7 @@
 """The laboratory's physics obeys the laws that estimators count on, by MuJoCo's and Pinocchio's word."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -154,3 +156,20 @@ def test_a_hose_adds_exactly_its_force_to_the_equation_of_motion():
 def test_a_hose_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(LaboratoryError, match="hose"):
         Hose(**wrong)
+
+
+def test_threads_play_what_one_thread_plays():
+    """Eight trials at once, and eight threads that read one trial, get what a single thread gets."""
+    alone, shared = load_model("g1"), load_model("g1")
+    expected = [simulate(alone, "sway", seed=seed, duration=6.0).recording.values for seed in range(2)]
+    again = simulate(alone, "sway", seed=0, duration=6.0)
+    with ThreadPoolExecutor(8) as pool:
+        trials = list(pool.map(lambda number: simulate(shared, "sway", seed=number % 2, duration=6.0), range(8)))
+        read = list(pool.map(lambda _: (again.recording.values, again.truth.torques), range(8)))
+    for number, trial in enumerate(trials):
+        for column, values in expected[number % 2].items():
+            np.testing.assert_array_equal(trial.recording.values[column], values)
+    for values, torques in read:
+        np.testing.assert_array_equal(torques, trials[0].truth.torques)
+        for column in values:
+            np.testing.assert_array_equal(values[column], expected[0][column])

@@ -154,7 +154,7 @@ def _motions() -> tuple[str, ...]:
 
 
 def _usual(motion: str, duration: float | None) -> float:
-    durations: dict[str, float] = import_module("steelyard.laboratory.motions").DURATIONS
+    durations: dict[str, float] = import_module("steelyard.stance").MOTION_DURATIONS
     return _PLANNING + (durations[motion] if duration is None else duration) / _TIMES_REAL_TIME
 
 

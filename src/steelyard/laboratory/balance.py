@@ -11,31 +11,27 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.arguments import as_seed
 from steelyard.laboratory.balance_control import CONTROL_PERIOD, Controller
 from steelyard.laboratory.balance_senses import Senses
-from steelyard.laboratory.balance_task import BALANCE_DURATION, plan_balance
 from steelyard.laboratory.events import FALL_DROP, FALL_TILT, find_events
 from steelyard.laboratory.hose import Hose
-from steelyard.laboratory.motions import PLANNING
 from steelyard.laboratory.physics import collect_states
 from steelyard.laboratory.servo import tune_servo
 from steelyard.laboratory.world import TIME_STEP, build_world
 from steelyard.motion import check_offsets
-from steelyard.stance import Course, plant_feet, stand_up, zero_moment_points
+from steelyard.stance import BALANCE_DURATION, Course, as_seed, plan_balance, plant_feet, stand_up, zero_moment_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steelyard.arrays import FloatArray
-    from steelyard.laboratory.balance_task import BalanceTask
     from steelyard.laboratory.events import Event
     from steelyard.laboratory.physics import States
     from steelyard.laboratory.servo import Servo
     from steelyard.laboratory.trial import Trial
     from steelyard.laboratory.world import World
     from steelyard.model import Model
-    from steelyard.stance import Footing
+    from steelyard.stance import BalanceTask, Footing
 
 SETTLING = 3.0
 """Seconds for which the robot stands under control before the task begins; they are not recorded."""
@@ -195,9 +191,8 @@ def simulate_balance(
         raise LaboratoryError(f"the hose is {hose!r}; give a Hose")
     reference = truth.footing.model
     task = plan_balance(reference, seed=seed, duration=duration)
-    with PLANNING:
-        standing = stand_up(reference)
-        servo = tune_servo(standing.footing, standing.home)
+    standing = stand_up(reference)
+    servo = tune_servo(standing.footing, standing.home)
     controller = Controller(model, servo, task)
     world = build_world(standing.footing, truth.model, servo, standing.feasibility.clearances)
     settling = round(SETTLING / CONTROL_PERIOD)

@@ -34,10 +34,9 @@ from steelyard.stance import (
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.laboratory.balance_task import BalanceTask
     from steelyard.laboratory.servo import Servo
     from steelyard.model import Model
-    from steelyard.stance import Footing
+    from steelyard.stance import BalanceTask, Footing
 
 CONTROL_PERIOD = 5e-3
 """Seconds between two commands: 200 Hz, as on HRP-2 and HRP-4."""

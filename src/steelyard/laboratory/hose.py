@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.arrays import is_finite_number
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.arguments import is_number
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
@@ -31,9 +31,10 @@ class Hose:
     period: float = 4.0
 
     def __post_init__(self) -> None:
-        if len(self.force) != 3 or not all(is_number(value) for value in self.force):
+        if len(self.force) != 3 or not all(is_finite_number(value) for value in self.force):
             raise LaboratoryError(f"the force of a hose is {self.force!r}; give three numbers, in newtons")
-        if not is_number(self.wander) or self.wander < 0.0 or not is_number(self.period) or self.period <= 0.0:
+        both = is_finite_number(self.wander) and is_finite_number(self.period)
+        if not both or self.wander < 0.0 or self.period <= 0.0:
             raise LaboratoryError(
                 "the wander of a hose must be zero or more newtons, its period more than zero seconds"
             )

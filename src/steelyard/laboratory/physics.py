@@ -10,9 +10,9 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 
-from steelyard.kinematics import FrameMotion, body_motions, cross, quaternion_rotations
+from steelyard.kinematics import FrameMotion, cross, quaternion_rotations
 from steelyard.laboratory.world import TIME_STEP
-from steelyard.motion import Motion, motion_from_generalized
+from steelyard.motion import Motion, body_motions, motion_from_generalized
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
@@ -61,7 +61,7 @@ class States:
 
     @cached_property
     def known(self) -> dict[int, FrameMotion]:
-        """Motions of bodies that were asked for already, for `body_motions`; large, and cleared after sensing."""
+        """Body motions computed so far, for `body_motions`; large, and cleared after sensing. Work on a copy."""
         return {}
 
     @cached_property
@@ -78,7 +78,9 @@ class States:
 
     def sole_placements(self, foot: Foot) -> tuple[FloatArray, FloatArray]:
         """Gives where a sole's own frame was in the world: rotations (n, 3, 3) and positions (n, 3)."""
-        sole = body_motions(self.model, self.motion, foot.body, self.known)[foot.body].moved(foot.placement)
+        known = dict(self.known)
+        sole = body_motions(self.model, self.motion, foot.body, known)[foot.body].moved(foot.placement)
+        self.known.update(known)
         return self.rotation @ sole.rotation, self.q[:, :3] + np.einsum("nij,nj->ni", self.rotation, sole.position)
 
 

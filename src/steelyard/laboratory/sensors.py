@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.arrays import is_finite_number
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.arguments import is_number
 from steelyard.wording import did_you_mean
 
 
@@ -40,7 +40,7 @@ class Instrument:
             value = getattr(self, each.name)
             if value is None and each.name == "rate":
                 continue
-            if not is_number(value) or value < 0.0:
+            if not is_finite_number(value) or value < 0.0:
                 raise LaboratoryError(f"the {each.name} of a sensor is {value!r}; it must be a number, zero or more")
         if self.rate == 0.0:
             raise LaboratoryError("the rate of a sensor is zero; leave it out, or give readings a second")
@@ -81,7 +81,7 @@ class Sensors:
     torque: Instrument = _PERFECT
 
     def __post_init__(self) -> None:
-        if not is_number(self.rate) or self.rate <= 0.0:
+        if not is_finite_number(self.rate) or self.rate <= 0.0:
             raise LaboratoryError(f"the rate of the recording is {self.rate!r}; give rows a second")
         for name in self.kinds():
             instrument = getattr(self, name)

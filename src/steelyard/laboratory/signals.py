@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics import body_motions, cross, frame_motion, subtree_mask
+from steelyard.kinematics import cross
 from steelyard.model import match_pattern
+from steelyard.motion import body_motions, frame_motion
 from steelyard.regression import joint_torques, part_wrench
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
+    from steelyard.kinematics import FrameMotion
     from steelyard.laboratory.physics import States
     from steelyard.model import Model, WrenchSensor
     from steelyard.stance import Footing
@@ -64,18 +66,19 @@ def sense(states: States, footing: Footing, planned: FloatArray) -> Signals:
     """
     model = states.model
     signals = Signals(states.time, states.q[:, 7:], planned)
+    known = dict(states.known)
     for imu in model.setup.imus:
-        felt = frame_motion(model, states.motion, imu.frame, states.known)
+        felt = frame_motion(model, states.motion, imu.frame, known)
         signals.imus[imu.name] = ImuSignals(
             felt.in_own_axes(felt.angular_velocity),
             felt.in_own_axes(felt.proper_acceleration),
             states.rotation @ felt.rotation,
         )
     for sensor in model.setup.wrench_sensors:
-        signals.wrenches[sensor.name] = _wrench(states, footing, sensor)
+        signals.wrenches[sensor.name] = _wrench(states, footing, sensor, known)
     measured = measured_torques(model)
     if measured:
-        torques = link_torques(states, footing)
+        torques = link_torques(states, footing, known)
         signals.torques.update({joint: torques[:, model.joints.index(joint)] for joint in measured})
     states.known.clear()
     return signals
@@ -87,10 +90,10 @@ def measured_torques(model: Model) -> list[str]:
     return [joint for joint in model.joints if any(match_pattern(pattern, [joint]) for pattern in patterns)]
 
 
-def _wrench(states: States, footing: Footing, sensor: WrenchSensor) -> FloatArray:
+def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[int, FrameMotion]) -> FloatArray:
     """Gives what a six-axis sensor feels: the floor below its soles, less what the links between ask for."""
     model, frame = states.model, states.model.frame(sensor.frame)
-    below = np.flatnonzero(subtree_mask(model)[frame.body])
+    below = np.flatnonzero(model.tree.subtrees[frame.body])
     total = np.zeros((len(states.time), 6))
     for number, foot in enumerate(footing.feet):
         stands_on = foot.sole.wrench == sensor.name if sensor.at == "ground" else foot.body in below
@@ -98,19 +101,20 @@ def _wrench(states: States, footing: Footing, sensor: WrenchSensor) -> FloatArra
             total += states.feet_in_root[:, number]
     if sensor.at == "joint":
         total -= part_wrench(model, states.motion, below.tolist())
-    place = frame_motion(model, states.motion, sensor.frame, states.known)
+    place = frame_motion(model, states.motion, sensor.frame, known)
     force = total[:, :3]
     moment = total[:, 3:] - cross(place.position, force)
     return np.concatenate([place.in_own_axes(force), place.in_own_axes(moment)], axis=1)
 
 
-def link_torques(states: States, footing: Footing) -> FloatArray:
+def link_torques(states: States, footing: Footing, known: dict[int, FrameMotion] | None = None) -> FloatArray:
     """Gives the torque that each joint passes on to its link, shape (n, n_joints): ``Y_J φ − Jᵀ f``."""
     model = states.model
     torques = joint_torques(model, states.motion)
+    known = {} if known is None else known
     for number, foot in enumerate(footing.feet):
         wrench = states.feet_in_root[:, number]
-        for body, at in body_motions(model, states.motion, foot.body, states.known).items():
+        for body, at in body_motions(model, states.motion, foot.body, known).items():
             joint = model.bodies[body].joint
             if body == 0 or joint.kind == "fixed":
                 continue

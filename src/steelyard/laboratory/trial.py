@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.arrays import is_finite_number
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.arguments import as_seed, is_number
 from steelyard.laboratory.events import Event, find_events
 from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.measuring import draw_biases, measure
-from steelyard.laboratory.motions import PLANNING, plan_motion
 from steelyard.laboratory.physics import States, play
 from steelyard.laboratory.sensors import Sensors, choose_sensors
 from steelyard.laboratory.servo import servo_commands, tune_servo
@@ -21,7 +21,7 @@ from steelyard.laboratory.signals import Signals, link_torques, sense
 from steelyard.laboratory.true_robot import GREATEST_SPREAD, Payload, add_payloads, draw_offsets, draw_parameters
 from steelyard.laboratory.world import TIME_STEP, build_world
 from steelyard.model import Model, project_to_interior
-from steelyard.stance import Trajectory, stand_up, trace_course
+from steelyard.stance import Trajectory, as_seed, plan_motion, stand_up, trace_course
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,21 +197,20 @@ def simulate(
     if not isinstance(model, Model):
         raise LaboratoryError(f"the model is {model!r}; load it first, with load_model")
     _check_ground_sensors(model)
-    reference = _possible(model)
+    reference = _REFERENCES.get(model, lambda: model.with_parameters(project_to_interior(model.parameters)))
     chosen = choose_sensors(noise)
     root = as_seed(seed)
-    if not is_number(spread) or not 0.0 <= spread <= GREATEST_SPREAD:
+    if not is_finite_number(spread) or not 0.0 <= spread <= GREATEST_SPREAD:
         raise LaboratoryError(f"the spread is {spread!r}; give a share from 0 to {GREATEST_SPREAD}")
     bare = draw_parameters(reference, float(spread), np.random.default_rng([root, 0]))
     true = reference.with_parameters(add_payloads(reference, bare, payloads))
     encoders = draw_offsets(reference, offsets, np.random.default_rng([root, 1]))
-    with PLANNING:
-        standing = stand_up(reference)
-        trajectory = _trajectory(reference, motion, root, duration)
-        footing = standing.footing
-        course = trace_course(footing, trajectory, 1.0 / TIME_STEP)
-        servo = tune_servo(footing, standing.home)
-        commands = servo_commands(footing, servo, course, _TORQUES_EVERY)
+    standing = stand_up(reference)
+    trajectory = _trajectory(reference, motion, root, duration)
+    footing = standing.footing
+    course = trace_course(footing, trajectory, 1.0 / TIME_STEP)
+    servo = tune_servo(footing, standing.home)
+    commands = servo_commands(footing, servo, course, _TORQUES_EVERY)
     world = build_world(footing, true, servo, standing.feasibility.clearances)
     if hose is not None and not isinstance(hose, Hose):
         raise LaboratoryError(f"the hose is {hose!r}; give a Hose")
@@ -243,10 +242,8 @@ def _check_ground_sensors(model: Model) -> None:
             )
 
 
-@lru_cache(maxsize=16)
-def _possible(model: Model) -> Model:
-    """Gives the model with links that can exist; the same object each time, so that plans for it are found again."""
-    return model.with_parameters(project_to_interior(model.parameters))
+_REFERENCES: BoundedCache[Model] = BoundedCache(16)
+"""Models with links that can exist, by model: the same object each time, so that plans for it are found again."""
 
 
 def _trajectory(model: Model, motion: str | Trajectory, seed: int, duration: float | None) -> Trajectory:

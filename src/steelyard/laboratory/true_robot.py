@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import expm
 
+from steelyard.arrays import is_finite_number
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.arguments import is_number
 from steelyard.model import change_frame, from_mass_com_inertia, is_possible, project_to_interior, to_mass_com_inertia
 from steelyard.wording import did_you_mean
 
@@ -143,7 +143,7 @@ def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, fl
 
 
 def _plain_payload(model: Model, name: str, row: int, mass: Any) -> Payload:
-    if not is_number(mass):
+    if not is_finite_number(mass):
         raise LaboratoryError(f"the payload on {name!r} is {mass!r}; give kilograms or a Payload", names=[name])
     if name != model.links[row]:
         return Payload(float(mass))
@@ -164,7 +164,7 @@ def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> 
     drawn = generator.uniform(-1.0, 1.0, len(model.joints))
     if offsets is None:
         return dict.fromkeys(model.joints, 0.0)
-    if is_number(offsets):
+    if is_finite_number(offsets):
         if offsets < 0.0:
             raise LaboratoryError(f"the greatest encoder offset is {offsets!r}; give radians, zero or more")
         return dict(zip(model.joints, (float(offsets) * drawn).tolist(), strict=True))
@@ -176,7 +176,7 @@ def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> 
             raise LaboratoryError(
                 f"{model.name} has no joint {name!r} to offset{did_you_mean(name, model.joints)}", names=[name]
             )
-        if not is_number(value):
+        if not is_finite_number(value):
             raise LaboratoryError(f"the offset of {name!r} is {value!r}; give radians", names=[name])
         result[name] = float(value)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -54,6 +55,13 @@ class Foot:
     stand: pin.SE3
 
 
+class _Workspace(threading.local):
+    """Data of a Pinocchio model: Python runs `__init__` again in each thread that looks at it."""
+
+    def __init__(self, built: pin.Model) -> None:
+        self.data = built.createData()
+
+
 @dataclass(frozen=True, eq=False)
 class Footing:
     """A floating model on the ground, all soles flat.
@@ -69,9 +77,13 @@ class Footing:
     pinocchio: pin.Model
 
     @cached_property
+    def _workspace(self) -> _Workspace:
+        return _Workspace(self.pinocchio)
+
+    @property
     def data(self) -> pin.Data:
-        """Workspace of `pinocchio`, for one thread at a time."""
-        return self.pinocchio.createData()
+        """Pinocchio's workspace of the calling thread."""
+        return self._workspace.data
 
     @cached_property
     def leg_joints(self) -> tuple[str, ...]:

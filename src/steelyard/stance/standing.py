@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
 
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import StanceError
 from steelyard.stance.collision import find_clearances
 from steelyard.stance.feasibility import Feasibility, Shares, planned_positions
@@ -48,9 +48,11 @@ class Standing:
     reach: tuple[float, float, float, float]
 
 
-@lru_cache(maxsize=16)
+_STANDINGS: BoundedCache[Standing] = BoundedCache(16)
+
+
 def stand_up(model: Model) -> Standing:
-    """Stands a model on its soles. What comes back has workspaces of its own: use it in one thread at a time.
+    """Stand a model on its soles; the result is the same object each time, and safe to use from several threads.
 
     Args:
         model: The model.
@@ -59,6 +61,10 @@ def stand_up(model: Model) -> Standing:
         StanceError: The model has no soles, or found no posture in which it can stand; the message says what is in the
             way.
     """
+    return _STANDINGS.get(model, lambda: _stand_up(model))
+
+
+def _stand_up(model: Model) -> Standing:
     shares = Shares()
     footing = plant_feet(model)
     straight, guess = _straight(footing)

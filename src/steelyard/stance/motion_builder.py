@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import StanceError
-from steelyard.stance import Posture, Trajectory, Wish, solve_posture
+from steelyard.stance.postures import Posture, Wish, solve_posture
+from steelyard.stance.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.stance import Standing
+    from steelyard.stance.standing import Standing
 
 KNOTS_PER_SECOND = 25
 """How often inverse kinematics is solved. A spline of degree five through them keeps soles within 10 µm at 1 Hz."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.arrays import is_finite_number
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import LaboratoryError, StanceError
-from steelyard.laboratory.arguments import as_seed, is_number
-from steelyard.laboratory.choreography import Builder, Style, compose, shortest_duration
-from steelyard.stance import joint_ranges, stand_up, wish_of_posture
+from steelyard.stance.collision import joint_ranges
+from steelyard.stance.motion_builder import Builder, Style, compose, shortest_duration
+from steelyard.stance.postures import wish_of_posture
+from steelyard.stance.standing import stand_up
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
-    from steelyard.stance import Trajectory
+    from steelyard.stance.trajectory import Trajectory
 
 STYLES = {
     "sway": Style(tempo=0.6, sway=(0.75, 0.7), squat=0.8, tilt=0.12),
@@ -32,14 +33,11 @@ STYLES = {
 MOTIONS = tuple(STYLES)
 """Names of the motions. Walking is not among them yet."""
 
-DURATIONS = {"sway": 20.0, "reach": 30.0, "dance": 30.0, "postures": 60.0, "limp": 60.0}
+MOTION_DURATIONS = {"sway": 20.0, "reach": 30.0, "dance": 30.0, "postures": 60.0, "limp": 60.0}
 """Seconds that each motion lasts unless another duration is asked for."""
 
 LONGEST = 600.0
 """Seconds that a motion takes at most: all states of a trial are held in memory, 8 MB a second."""
-
-PLANNING = threading.RLock()
-"""Held by whoever plans: robots that stand share their workspaces."""
 
 LEAST_COVERAGE = 0.4
 """Share of its range through which each upper joint goes in a `dance` of 20 s or more, or the dance is refused."""
@@ -50,6 +48,7 @@ _COVERED = 0.46
 _LONG_ENOUGH = 20.0
 _QUICKEST_MOVE = 0.5
 _ATTEMPTS = 5
+_PLANS: BoundedCache[Trajectory] = BoundedCache(32)
 
 
 def plan_motion(model: Model, name: str, *, seed: int = 0, duration: float | None = None) -> Trajectory:
@@ -67,11 +66,10 @@ def plan_motion(model: Model, name: str, *, seed: int = 0, duration: float | Non
     """
     if not isinstance(name, str) or name not in STYLES:
         raise LaboratoryError(f"there is no motion {name!r}{did_you_mean(str(name), MOTIONS)}", names=[str(name)])
-    with PLANNING:
-        return _plan(model, name, as_seed(seed), _checked_duration(name, duration))
+    key = (model, name, as_seed(seed), _checked_duration(name, duration))
+    return _PLANS.get(key, lambda: _plan(*key))
 
 
-@lru_cache(maxsize=32)
 def _plan(model: Model, name: str, seed: int, duration: float) -> Trajectory:
     standing = stand_up(model)
     style = STYLES[name]
@@ -112,16 +110,11 @@ def plan_postures(model: Model, postures: Any, *, hold: float = 2.0, move: float
         raise LaboratoryError(
             f"postures have the shape {array.shape}; {model.name} needs (n, {len(model.joints)}) finite numbers"
         )
-    if not (is_number(hold) and is_number(move)) or hold < 0.0 or move < _QUICKEST_MOVE:
+    if not (is_finite_number(hold) and is_finite_number(move)) or hold < 0.0 or move < _QUICKEST_MOVE:
         raise LaboratoryError(
             f"postures are held for {hold!r} s and reached in {move!r} s; hold for 0 s or more, move in "
             f"{_QUICKEST_MOVE:g} s or more"
         )
-    with PLANNING:
-        return _visit(model, array, float(hold), float(move))
-
-
-def _visit(model: Model, array: FloatArray, hold: float, move: float) -> Trajectory:
     standing = stand_up(model)
     # Three spans of the curve lie between one point and the next, one more for each further control point there.
     tempo = move / 3.0
@@ -137,6 +130,17 @@ def _visit(model: Model, array: FloatArray, hold: float, move: float) -> Traject
             raise StanceError(f"there is no safe way to posture {number}: {objection}")
     builder.go_home(count=6, keep=True)
     return builder.trajectory("postures")
+
+
+def as_seed(seed: Any) -> int:
+    """Return a seed as an integer.
+
+    Raises:
+        LaboratoryError: It is not a whole number, or negative.
+    """
+    if not is_finite_number(seed) or isinstance(seed, float | np.floating) or seed < 0:
+        raise LaboratoryError(f"the seed is {seed!r}; give a whole number, zero or more")
+    return int(seed)
 
 
 def _shares(builder: Builder) -> FloatArray:
@@ -156,9 +160,9 @@ def _least_covered(builder: Builder) -> str:
 
 def _checked_duration(name: str, duration: Any) -> float:
     if duration is None:
-        return DURATIONS[name]
+        return MOTION_DURATIONS[name]
     shortest = shortest_duration(STYLES[name])
-    if not is_number(duration) or not shortest <= duration <= LONGEST:
+    if not is_finite_number(duration) or not shortest <= duration <= LONGEST:
         raise LaboratoryError(
             f"the duration is {duration!r}; {name!r} takes {shortest:g} s at least, to leave home and come back to "
             f"rest, and {LONGEST:g} s at most"

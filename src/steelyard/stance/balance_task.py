@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
 from scipy.interpolate import BSpline
 
+from steelyard.arrays import is_finite_number
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.arguments import as_seed, is_number
-from steelyard.laboratory.choreography import KNOTS_PER_SECOND, Style, compose, shortest_duration
-from steelyard.laboratory.motions import LONGEST, PLANNING
-from steelyard.motion import GRAVITY
-from steelyard.stance import Wish, stand_up
+from steelyard.stance.motion_builder import KNOTS_PER_SECOND, Style, compose, shortest_duration
+from steelyard.stance.motions import LONGEST, as_seed
+from steelyard.stance.postures import Wish
+from steelyard.stance.standing import stand_up
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
@@ -29,6 +29,7 @@ BALANCE_DURATION = 16.0
 """Seconds that the task takes unless others are asked for."""
 
 _DEGREE = 3
+_TASKS: BoundedCache[BalanceTask] = BoundedCache(16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +42,16 @@ class BalanceTask:
         curve: The upper joints' positions (rad or m), and the centre of mass on the ground (m), over time; shape
             (n_upper + 2,) at each time.
         height: Of the root's origin above the ground, m.
-        pendulum: Height z of the pendulum, m; a number of the task, the same whatever is believed of the robot.
+        frequency: The pendulum's ω, 1/s; part of the task, the same for every model that the controller uses.
         home: A configuration to begin the search for postures from, shape (position_size,).
         duration: Seconds.
     """
 
     curve: BSpline
     height: float
-    pendulum: float
+    frequency: float
     home: FloatArray
     duration: float
-
-    @property
-    def frequency(self) -> float:
-        """The pendulum's ω, 1/s."""
-        return float(np.sqrt(GRAVITY / self.pendulum))
 
     def com(self, times: FloatArray, order: int = 0) -> FloatArray:
         """Gives where the centre of mass is to be on the ground, or a derivative of that, shape (n, 2)."""
@@ -89,16 +85,15 @@ def plan_balance(model: Model, *, seed: int = 0, duration: float = BALANCE_DURAT
         StanceError: The model cannot stand, or cannot move; the message says what is in the way.
     """
     shortest = shortest_duration(STYLE)
-    if not is_number(duration) or not shortest <= duration <= LONGEST:
+    if not is_finite_number(duration) or not shortest <= duration <= LONGEST:
         raise LaboratoryError(
             f"the duration is {duration!r}; to sway and reach takes {shortest:g} s at least, to leave home and come "
             f"back to rest, and {LONGEST:g} s at most"
         )
-    with PLANNING:
-        return _plan(model, as_seed(seed), float(duration))
+    key = (model, as_seed(seed), float(duration))
+    return _TASKS.get(key, lambda: _plan(*key))
 
 
-@lru_cache(maxsize=16)
 def _plan(model: Model, seed: int, duration: float) -> BalanceTask:
     standing = stand_up(model)
     builder = compose(standing, STYLE, duration, np.random.default_rng([seed, 4]))
@@ -109,6 +104,6 @@ def _plan(model: Model, seed: int, duration: float) -> BalanceTask:
     control = np.concatenate([points[:, :count], standing.wish.com + away], axis=1)
     knots = builder.tempo * (np.arange(len(control) + _DEGREE + 1) - _DEGREE)
     com = pin.centerOfMass(footing.pinocchio, footing.data, standing.home)
-    return BalanceTask(
-        BSpline(knots, control, _DEGREE), standing.wish.height, float(com[2]), np.array(standing.home), duration
-    )
+    frequency = float(np.sqrt(-footing.pinocchio.gravity.linear[2] / com[2]))
+    curve = BSpline(knots, control, _DEGREE)
+    return BalanceTask(curve, standing.wish.height, frequency, np.array(standing.home), duration)
