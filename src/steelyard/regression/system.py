@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.kinematics import spread_motion
 from steelyard.model import PARAMETER_COUNT, WRENCH_AXES
-from steelyard.regression import kernels
+from steelyard.motion import tree_motion
+from steelyard.regression.kernels import add_required_forces, fill_force_map, fill_regressor
 from steelyard.regression.nuisance import Nuisance, nuisance_columns
 from steelyard.regression.reduction import reduce_rows
-from steelyard.regression.rows import motion_arrays, tree_arrays, walk_arrays
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
+    from steelyard.kinematics import BodyMotions, TreeMotion
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
+    from steelyard.regression.kernels import SourceArrays
     from steelyard.regression.noise import Noise
 
 
@@ -42,7 +45,7 @@ class System:
     sensing: Sensing
     nuisance: tuple[Nuisance, ...]
     noise: Noise | None
-    columns: np.ndarray[Any, np.dtype[np.int64]]
+    columns: IntArray
 
     @property
     def width(self) -> int:
@@ -56,21 +59,30 @@ class System:
             self.model, self.sensing, frozenset(name for name in soles if np.all(motion.contacts.get(name, True)))
         )
 
+    @cached_property
+    def base_body(self) -> int:
+        """Index of the base link's body."""
+        return self.model.frame(self.base).body
+
+    def spread(self, motion: TreeMotion) -> BodyMotions:
+        """Compute the motion of all bodies, from which rows, force maps and nuisance columns are made."""
+        return spread_motion(self.model.tree, self.base_body, motion)
+
     def rows(self, motion: Motion) -> tuple[FloatArray, int]:
-        """Gives the rows ``[Y | nuisance | f]``, shape (n · n_rows, width), and how many of them say something."""
+        """Compute the rows ``[Y | nuisance | f]``, shape (n · n_rows, width), and how many of them are not used up."""
         plan = self.plan(motion)
         present, forces = present_forces(plan, motion), self.forces(motion)
-        return self.rows_of(plan, motion_arrays(motion), present, forces, motion.bandwidth)
+        return self.rows_of(plan, tree_motion(motion), present, forces, motion.bandwidth)
 
     def rows_of(
         self,
         plan: RowPlan,
-        motion: MotionArrays,
-        present: np.ndarray[Any, np.dtype[np.bool_]],
+        motion: TreeMotion,
+        present: BoolArray,
         forces: FloatArray,
         bandwidth: float | None = None,
     ) -> tuple[FloatArray, int]:
-        """Does what `rows` does, on arrays for kernels.
+        """Compute the rows of some samples as `rows` does.
 
         Args:
             plan: The rows.
@@ -79,64 +91,72 @@ class System:
             forces: Measured components and torques, shape (n, n_measured + n_torques).
             bandwidth: `Motion.bandwidth`.
         """
-        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
-        rows = np.zeros((len(forces), plan.row_count, self.width))
-        kernels.regressor_rows(tree, walk, plan.rows, motion, self.columns, rows)
-        maps = self._measured_map(plan, motion)
-        rows[:, :, -1] = self._right_hand_side(plan, maps, forces)
-        if self.nuisance:
-            place = self.width - 1 - len(self.nuisance)
-            rows[:, :, place:-1] = nuisance_columns(
-                self.model, self.nuisance, plan, walk, motion, maps, self.sensing, bandwidth
-            )
-        kept = self._reduce(rows, plan, motion, maps, present)
+        bodies = self.spread(motion)
+        maps = self.force_map(plan, plan.measured, bodies)
+        right = self._right_hand_side(plan, maps, forces)
+        rows, kept = self._reduced(plan, motion, bodies, maps, right[:, :, None], present, bandwidth)
         return rows.reshape(-1, self.width), kept
 
     def rows_beside(self, motion: Motion, columns: Callable[[RowPlan, FloatArray], FloatArray]) -> FloatArray:
-        """Gives ``[Y | nuisance]`` with other columns beside them, all projected and whitened like `rows`.
+        """Compute ``[Y | nuisance]`` with other columns beside them, all projected and whitened like `rows`.
 
         Args:
             motion: The samples.
-            columns: What gives the other columns, shape (n, n_rows, n_columns), from the plan of the rows and ``H`` of
-                the measured components, shape (n, n_rows, n_measured).
+            columns: What returns the other columns, shape (n, n_rows, n_columns), from the plan of the rows and ``H``
+                of the measured components, shape (n, n_rows, n_measured).
 
         Returns:
             Shape (n, n_rows, n_parameters + n_nuisance + n_columns).
         """
-        plan = self.plan(motion)
-        arrays = motion_arrays(motion)
-        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
-        maps = self._measured_map(plan, arrays)
-        others = columns(plan, maps)
-        first, place = self.width - 1 - len(self.nuisance), self.width - 1
-        rows = np.zeros((len(motion), plan.row_count, place + others.shape[2]))
-        kernels.regressor_rows(tree, walk, plan.rows, arrays, self.columns, rows)
-        if self.nuisance:
-            rows[:, :, first:place] = nuisance_columns(
-                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing, motion.bandwidth
-            )
-        rows[:, :, place:] = others
-        self._reduce(rows, plan, arrays, maps, present_forces(plan, motion))
-        return rows
+        plan, states = self.plan(motion), tree_motion(motion)
+        bodies = self.spread(states)
+        maps = self.force_map(plan, plan.measured, bodies)
+        present = present_forces(plan, motion)
+        return self._reduced(plan, states, bodies, maps, columns(plan, maps), present, motion.bandwidth)[0]
 
-    def needed(self, plan: RowPlan, motion: Motion, parameters: FloatArray) -> FloatArray:
-        """Gives ``Y φ`` without forming ``Y``, neither projected nor whitened; shape (n, n_rows)."""
-        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
-        needed = np.zeros((len(motion), plan.row_count))
+    def _reduced(
+        self,
+        plan: RowPlan,
+        motion: TreeMotion,
+        bodies: BodyMotions,
+        maps: FloatArray,
+        others: FloatArray,
+        present: BoolArray,
+        bandwidth: float | None,
+    ) -> tuple[FloatArray, int]:
+        """Compute ``[Y | nuisance | others]``, projected and whitened, and how many rows are not used up."""
+        last = self.width - 1
+        rows = np.zeros((len(maps), plan.row_count, last + others.shape[2]))
+        fill_regressor(self.model.tree.arrays, plan.rows, bodies, self.columns, rows)
+        if self.nuisance:
+            rows[:, :, last - len(self.nuisance) : last] = self.nuisance_columns(plan, motion, bodies, maps, bandwidth)
+        rows[:, :, last:] = others
+        return rows, self._reduce(rows, plan, bodies, maps, present)
+
+    def nuisance_columns(
+        self, plan: RowPlan, motion: TreeMotion, bodies: BodyMotions, maps: FloatArray, bandwidth: float | None
+    ) -> FloatArray:
+        """Compute the nuisance columns of some samples; see `steelyard.regression.nuisance.nuisance_columns`."""
+        return nuisance_columns(
+            self.model, self.nuisance, plan, motion, bodies, self.base_body, maps, self.sensing, bandwidth
+        )
+
+    def required_forces(self, plan: RowPlan, bodies: BodyMotions, parameters: FloatArray) -> FloatArray:
+        """Compute ``Y φ`` without forming ``Y``, neither projected nor whitened; shape (n, n_rows)."""
+        needed = np.zeros((len(bodies.position), plan.row_count, 1))
         shaped = np.ascontiguousarray(parameters, dtype=np.float64).reshape(-1, PARAMETER_COUNT)
-        kernels.required_forces(tree, walk, plan.rows, motion_arrays(motion), shaped, needed)
-        return needed
+        add_required_forces(self.model.tree.arrays, plan.rows, bodies, shaped, needed)
+        return needed[:, :, 0]
 
     def residuals(self, motion: Motion, parameters: FloatArray) -> FloatArray:
-        """Gives ``Y φ − H f``, projected and whitened like the rows, without forming ``Y``; shape (n, n_rows)."""
+        """Compute ``Y φ − H f``, projected and whitened like the rows, without forming ``Y``; shape (n, n_rows)."""
         plan = self.plan(motion)
-        arrays = motion_arrays(motion)
-        needed = self.needed(plan, motion, parameters)
-        maps = self._measured_map(plan, arrays)
-        needed -= self._right_hand_side(plan, maps, self.forces(motion))
-        rows = needed[:, :, None]
-        self._reduce(rows, plan, arrays, maps, present_forces(plan, motion))
-        return needed
+        bodies = self.spread(tree_motion(motion))
+        maps = self.force_map(plan, plan.measured, bodies)
+        left = self.required_forces(plan, bodies, parameters)
+        left -= self._right_hand_side(plan, maps, self.forces(motion))
+        self._reduce(left[:, :, None], plan, bodies, maps, present_forces(plan, motion))
+        return left
 
     def forces(self, motion: Motion) -> FloatArray:
         """Gives the measured wrench components and torques side by side, shape (n, n_measured + n_torques)."""
@@ -149,14 +169,11 @@ class System:
             columns += [values] if values.ndim == 1 else list(values.T)
         return np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
 
-    def _measured_map(self, plan: RowPlan, motion: MotionArrays) -> FloatArray:
-        return self._map(plan, plan.measured, motion)
-
-    def _map(self, plan: RowPlan, sources: SourceArrays, motion: MotionArrays) -> FloatArray:
-        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
-        maps = np.zeros((len(motion.rate), plan.row_count, len(sources.bodies)))
+    def force_map(self, plan: RowPlan, sources: SourceArrays, bodies: BodyMotions) -> FloatArray:
+        """Compute ``H``: what a unit of each source adds to the right-hand side, shape (n, n_rows, n_sources)."""
+        maps = np.zeros((len(bodies.position), plan.row_count, len(sources.bodies)))
         if len(sources.bodies):
-            kernels.force_map(tree, walk, plan.rows, motion, sources, maps)
+            fill_force_map(self.model.tree.arrays, plan.rows, bodies, sources, maps)
         return maps
 
     def _right_hand_side(self, plan: RowPlan, maps: FloatArray, forces: FloatArray) -> FloatArray:
@@ -169,17 +186,17 @@ class System:
         self,
         rows: FloatArray,
         plan: RowPlan,
-        motion: MotionArrays,
+        bodies: BodyMotions,
         maps: FloatArray,
-        present: np.ndarray[Any, np.dtype[np.bool_]],
+        present: BoolArray,
     ) -> int:
-        """Projects and whitens rows in place, and gives how many say something."""
+        """Project and whiten rows in place, and return how many are not used up."""
         count = len(rows)
         if self.noise is None and not len(plan.unknown_soles):
             return count * plan.row_count
         roots = np.zeros((count, plan.row_count, 0))
         if self.noise is not None:
-            floor = self._map(plan, plan.floor, motion)
+            floor = self.force_map(plan, plan.floor, bodies)
             floor *= np.resize(self.noise.floor, floor.shape[2])
             torque = np.zeros((plan.row_count, len(self.noise.torques)))
             torque[
@@ -188,11 +205,11 @@ class System:
             shaped = np.broadcast_to(torque, (count, *torque.shape))
             roots = np.concatenate([maps * self.noise.wrenches, floor, shaped], axis=2)
         kept = np.empty(count, dtype=np.int64)
-        reduce_rows(rows, roots, self._map(plan, plan.unknown, motion), present, kept)
+        reduce_rows(rows, roots, self.force_map(plan, plan.unknown, bodies), present, kept)
         return int(kept.sum())
 
 
-def present_forces(plan: RowPlan, motion: Motion) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def present_forces(plan: RowPlan, motion: Motion) -> BoolArray:
     """Tells which unknown forces act at each sample, shape (n, n_unknown)."""
     present = np.ones((len(motion), len(plan.unknown_soles)), dtype=np.bool_)
     for number, sole in enumerate(plan.unknown_soles):
