@@ -43,7 +43,7 @@ def solve_by_clarabel(levels: Sequence[Level]) -> tuple[FloatArray, list[float]]
     cuts: list[Callable[..., tuple[FloatArray, ...]]] = []
     costs = []
     for level in levels:
-        cuts += level.cut_families
+        cuts += level.separators
         equal = level.lower == level.upper
         low, high = ~equal & np.isfinite(level.lower), ~equal & np.isfinite(level.upper)
         own = np.concatenate([level.matrix[low], -level.matrix[high]])

@@ -232,7 +232,7 @@ def test_a_place_that_may_not_be_written(here, command, monkeypatch):
     """Root may write everywhere, so that the answer of the system is simulated here; the next test asks it in truth."""
     asked = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "folder" and asked(path, mode))
-    refused(here, at("folder/new", command), r"folder is not writable; name another, or change its permissions")
+    refused(here, at("folder/new", command), r"folder may not be written; name another, or change its permissions")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody, whom the system itself refuses")
@@ -252,7 +252,7 @@ def test_a_place_that_truly_may_not_be_written(here):
             ran = run(*arguments, place / "closed" / "new" / "out.json")
         finally:
             os.seteuid(0)
-        check_refusal(ran, r"closed/new/out\.json \(Permission denied\); name another, or free space on the disk")
+        check_refusal(ran, r"closed/new/out\.json \(Permission denied\); name another, or make room")
         assert tree(place) == before
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import ConstraintSystem
+    from steelyard.identification.constraints.resolve import ConstraintSystem
     from steelyard.identification.methods.conic import ConicSolution
     from steelyard.identification.problem import Problem
     from steelyard.model.constraints import Constraint
@@ -161,7 +161,7 @@ def test_the_minimum_certifies_itself_and_every_link_can_exist(name: str, alpha:
     assert found.least_eigenvalue > 0.999 * FLOOR
     if name != "none":
         ground = resolve_constraints(arm(), [each for each in SETS[name] if each.kind == "inertia"])
-        least = next(iter(ground.cut_families)).least  # type: ignore[attr-defined]
+        least = next(iter(ground.separators)).least  # type: ignore[attr-defined]
         assert np.all(least_eigenvalues(bodies) >= least - 1e-12)
 
 

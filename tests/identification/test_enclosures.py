@@ -25,7 +25,7 @@ from tests.identification.test_constraint_rows import ROUND, SHAPES, filled_para
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import ConstraintSystem
+    from steelyard.identification.constraints.resolve import ConstraintSystem
 
 PLACES = ("ellipsoid", "box", "hull")
 
@@ -164,7 +164,7 @@ def test_robots_filled_with_matter_satisfy_it(name: str, where: str) -> None:
     model, system = loaded(name), inside(name, where)
     drawn = {link for link in model.links if len(outer_points(model, link))}
     assert {text.partition(":")[0] for text in system.rows.names} == drawn
-    assert {family.kind for family in system.cut_families} == ({"matter_inside"} if where == "hull" else set())
+    assert {separator.kind for separator in system.separators} == ({"matter_inside"} if where == "hull" else set())
     for seed in range(2):
         assert system.worst(filled_parameters(model, seed))[0] < 1e-12
 

@@ -261,7 +261,7 @@ def test_what_is_called_active_has_a_name_and_binds():
     known = set(system.rows.names)
     assert found.active
     for name in found.active:
-        assert name in known or name.partition(" along")[0] in system.cut_families[0].names, name
+        assert name in known or name.partition(" along")[0] in system.separators[0].names, name
     # Rows that are tight by name are tight in numbers.
     values = system.rows.matrix @ found.parameters.ravel()
     room = np.minimum(values - system.rows.lower, system.rows.upper - values) / np.linalg.norm(

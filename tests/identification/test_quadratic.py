@@ -28,8 +28,7 @@ from steelyard import (
     parse_constraints,
 )
 from steelyard.identification import choose_parameters
-from steelyard.identification.constraints.constraint_system import join_rows
-from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.constraints.resolve import join_rows, resolve_constraints
 from steelyard.identification.methods import registry as methods
 from steelyard.identification.methods.quadratic import CANDIDATES, solve_quadratic
 from steelyard.identification.problem import build_problem
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Estimate
-    from steelyard.identification.constraints.constraint_system import ConstraintSystem
+    from steelyard.identification.constraints.resolve import ConstraintSystem
 
 PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
 # With so little weight on the prior, noise pushes the arm's links against what is possible.
@@ -141,8 +140,8 @@ def test_all_directions_written_out_give_the_answer_of_those_that_were_generated
     finite = PositiveInertia(directions=5)
     found = loose_arm(finite)
     system = meaning(found, [finite])
-    (family,) = system.cut_families
-    every = family.every()
+    (separator,) = system.separators
+    every = separator.every()
     assert len(every) == 4 * 10242 // 2  # v and -v make the same row
     problem = scaled(model, evidence, found.fit.variance)
     count = len(problem.unknowns)

@@ -333,7 +333,7 @@ def test_notes_of_the_reader_are_warnings_and_findings(tmp_path):
 def test_an_offset_that_no_sensor_could_have_is_not_called_one(monkeypatch):
     """Errors of joint angles look like offsets far beyond what the sensor ever read: then encoders are suspected."""
     from steelyard.inspection import wrench_checks
-    from steelyard.inspection.wrench_offsets import Offset, find_offsets
+    from steelyard.inspection.offsets import Offset, find_offsets
 
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
 
@@ -352,7 +352,7 @@ def test_an_offset_that_no_sensor_could_have_is_not_called_one(monkeypatch):
 
 @pytest.mark.parametrize(("axis", "size"), [("ny", 40.0), ("fx", 60.0)])
 def test_an_offset_that_the_readings_show_is_possible(axis, size):
-    from steelyard.inspection.wrench_offsets import find_offsets
+    from steelyard.inspection.offsets import find_offsets
 
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
     name = f"left_foot.{axis}"

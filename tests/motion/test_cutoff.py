@@ -11,7 +11,7 @@ from steelyard.laboratory import simulate
 from steelyard.motion import reconstruct_motion
 from steelyard.motion.base_state import ImuBase, PoseBase, SoleBase
 from steelyard.motion.cutoff import HIGHEST, LOWEST, USUAL, choose_cutoff
-from steelyard.motion.com_sensitivity import compute_com_sensitivity, sample_postures
+from steelyard.motion.leverage import joint_leverage, recorded_postures
 from steelyard.recording import columns
 from steelyard.regression import residuals
 from tests.laboratory.trials import robot, short_trial
@@ -290,13 +290,13 @@ def test_every_joint_of_a_fixed_arm_counts(tmp_path, moving):
 
 def test_what_a_joint_does_is_averaged_over_the_postures_that_were_recorded():
     model, trial = robot("g1"), short_trial("g1", "dance")
-    postures = sample_postures(model, [trial.recording], "q")
+    postures = recorded_postures(model, [trial.recording], "q")
     assert np.ptp(postures[:, 7:], axis=0).max() > 0.1
-    leverage, _ = compute_com_sensitivity(model, postures)
-    each = np.mean([compute_com_sensitivity(model, posture[None])[0] for posture in postures], axis=0)
+    leverage, _ = joint_leverage(model, postures)
+    each = np.mean([joint_leverage(model, posture[None])[0] for posture in postures], axis=0)
     assert leverage.min() >= 0.01 * leverage.max() * (1.0 - 1e-12)
     np.testing.assert_allclose(leverage, each, rtol=0.05, atol=0.005 * leverage.max())
-    assert not np.allclose(leverage, compute_com_sensitivity(model, np.array(model.neutral)[None])[0], rtol=0.05)
+    assert not np.allclose(leverage, joint_leverage(model, np.array(model.neutral)[None])[0], rtol=0.05)
 
 
 def test_only_what_tells_of_the_base_counts():

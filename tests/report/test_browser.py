@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from steelyard.model.geometry import scene
-from steelyard.report import write_report
+from steelyard.report import scene, write_report
 from tests.browser import open_browser, watch
 from tests.report.reports import NASTY, nasty_report, report
 from tests.report.test_page import numbers_of

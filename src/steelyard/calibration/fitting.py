@@ -1,4 +1,4 @@
-"""Robust fit of a calibration problem: noise estimated on the way, outliers set aside."""
+"""From a problem to its best fit: noise found on the way, and what does not fit set aside."""
 
 from __future__ import annotations
 
@@ -8,58 +8,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import chi2
 
-from steelyard.calibration.calibration_problem import size_of
-from steelyard.calibration.gauss_newton import Solved, solve, solve_pose_unknowns
-from steelyard.calibration.pose_noise import (
-    DEGREE,
-    PoseNoise,
-    Weights,
-    estimate_pose_noise,
-    inflate_set_aside,
-    row_variances,
-)
-from steelyard.calibration.starting_states import starting_states
-from steelyard.calibration.suspects import find_outliers, parts_of, score_misfits
+from steelyard.calibration.noise import DEGREE, PoseNoise, Weights, find_noise, row_variances, without
+from steelyard.calibration.problem import size_of
+from steelyard.calibration.solving import Solved, settle_poses, solve
+from steelyard.calibration.start import starting_states
+from steelyard.calibration.suspects import find_aside, hold_against_others, parts_of
 from steelyard.kinematics import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.calibration_problem import CalibrationProblem, Linearisation, State
+    from steelyard.calibration.problem import Linear, Problem, State
 
 USUAL_ANGLE, USUAL_LENGTH = 5.0 * DEGREE, 0.01
-"""Prior size of joint offsets (rad; m for prismatic joints), set by judgement. A direction with a larger standard error
-is undetermined."""
+"""How far encoders are usually off (rad, and m where they slide). What data tell less well counts as undetermined."""
 
 _USUAL = {"mounting": 0.1, "marker": 0.5, "laboratory": 1.0, "touch": 1.0}
-"""Prior size of the other shared unknowns (rad and m): no smaller than a mounting, a body and a room can be."""
-
-_ROUNDS, _HUBER_ROUNDS = 20, 2
-"""Rounds of noise and outliers at most, and of Huber weights before outliers are set aside; set by judgement."""
-
+_ROUNDS = 20
+_SOFT_ROUNDS = 2
 _HUBER = 1.5
-"""Residual (standard deviations) beyond which [Huber 1964] weights fall; 95 % efficient with normal errors at 1.345."""
-
-_SAME_NOISE = 0.02
-"""Relative change of every noise level below which the rounds end: far less than the levels are known to."""
+_ALIKE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationFit:
+class Fit:
     """The best fit of a problem.
 
     Attributes:
         problem: The problem.
         solved: Its minimum.
         weights: The noise, given or found, or plain sums.
-        found: Whether the noise was estimated from the data.
+        found: Whether the noise was found from the data.
         aside: Which blocks were set aside in each pose, shape (n_poses, n_blocks).
-        variances: Of each row as used, shape (n_poses, n_rows).
+        variances: Of each row as they were counted, shape (n_poses, n_rows).
         encoder: Variance of the joints' readings.
     """
 
-    problem: CalibrationProblem
+    problem: Problem
     solved: Solved
     weights: Weights
     found: bool
@@ -69,14 +55,14 @@ class CalibrationFit:
 
     @property
     def unit(self) -> float:
-        """Standard deviation of a whitened row: one, or with plain sums that of the residuals."""
+        """What counts as one standard deviation of a whitened row: one, or with plain sums what the fit leaves."""
         if isinstance(self.weights, PoseNoise):
             return 1.0
         return float(np.sqrt(2.0 * self.solved.cost / max(self.freedoms, 1)))
 
     @property
     def freedoms(self) -> int:
-        """Degrees of freedom of the residuals."""
+        """How many independent errors are left to tell of the noise."""
         values = np.linalg.norm(self.solved.reduced.range, axis=1) > 0.5
         rows = sum(
             int((block.there & ~self.aside[:, number]).sum()) * size_of(block.rows)
@@ -85,8 +71,8 @@ class CalibrationFit:
         return rows - int(values.sum()) - self.problem.shared_count
 
 
-def usual_sizes(problem: CalibrationProblem) -> FloatArray:
-    """Return the prior size of each shared unknown, shape (n_shared,)."""
+def usual_sizes(problem: Problem) -> FloatArray:
+    """Gives the usual size of each shared unknown, shape (n_shared,)."""
     sizes = np.ones(problem.shared_count)
     for name, columns in problem.shared_columns.items():
         if name == "offsets":
@@ -98,13 +84,13 @@ def usual_sizes(problem: CalibrationProblem) -> FloatArray:
 
 
 @one_blas_thread()
-def fit(problem: CalibrationProblem, weights: Weights | None = None, *, robust: bool = True) -> CalibrationFit:
-    """Fit a problem.
+def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True) -> Fit:
+    """Fits a problem.
 
     Args:
         problem: The problem.
-        weights: Known noise, or plain sums; by default the noise is estimated from the residuals.
-        robust: Whether outliers are set aside, pose by pose.
+        weights: Noise that is known, or plain sums; by default noise is found from what the fit leaves.
+        robust: Whether what does not fit is set aside, pose by pose.
     """
     chosen: Weights = PoseNoise() if weights is None else weights
     sizes = usual_sizes(problem)
@@ -122,41 +108,39 @@ def fit(problem: CalibrationProblem, weights: Weights | None = None, *, robust: 
         linear = solved.reduced.linear
         if robust:
             judged = row_variances(problem, chosen if weights is not None else _at_least_usual(chosen))
-            # Until the noise is estimated, misfits are judged relative to the median pose.
-            new = weights is None and number < _HUBER_ROUNDS
+            # Until noise is found, by how much usual poses are noisier than usual noise.
+            new = weights is None and number < _SOFT_ROUNDS
             scale = max(1.0, _scale(problem, linear, *judged)) if new else 1.0
-            aside = find_outliers(problem, linear, *judged, scale)
+            aside = find_aside(problem, linear, *judged, scale)
         if weights is None:
-            chosen = estimate_pose_noise(problem, linear, chosen, aside)
+            chosen = find_noise(problem, linear, chosen, aside)
             variances, encoder = row_variances(problem, chosen)
-        counted = inflate_set_aside(problem, variances, aside)
-        if robust and number < _HUBER_ROUNDS:
-            # Large residuals that are not set aside yet weigh less until the fit is nearly right.
-            counted = counted / _huber_weights(problem, linear, *judged)
+        counted = without(problem, variances, aside)
+        if robust and number < _SOFT_ROUNDS:
+            # What is not set aside yet, but not at ease either, pulls less until the fit is nearly right.
+            counted = counted / _soft(problem, linear, *judged)
         solved = solve(problem, solved.state, counted, encoder, sizes)
-        if number >= _HUBER_ROUNDS and np.array_equal(aside, before) and _is_same_noise(chosen, last):
+        if number >= _SOFT_ROUNDS and np.array_equal(aside, before) and _alike(chosen, last):
             break
-    return CalibrationFit(problem, solved, chosen, weights is None, aside, counted, encoder)
+    return Fit(problem, solved, chosen, weights is None, aside, counted, encoder)
 
 
-def _is_same_noise(first: Weights, second: Weights) -> bool:
-    return all(abs(value - getattr(second, name)) <= _SAME_NOISE * value for name, value in vars(first).items())
+def _alike(first: Weights, second: Weights) -> bool:
+    return all(abs(value - getattr(second, name)) <= _ALIKE * value for name, value in vars(first).items())
 
 
 def _at_least_usual(noise: PoseNoise) -> PoseNoise:
-    """Return the noise by which misfits are judged: at least the usual one.
+    """Gives the noise by which misfits are judged: what is off by no more than usual does no harm.
 
-    Correlated errors would otherwise be taken for outliers where they are large, and the rest for low noise.
+    Errors that last for seconds would otherwise be taken for misfits where they are large, and the rest for quiet.
     """
     usual = vars(PoseNoise())
     return PoseNoise(**{name: max(value, usual[name]) for name, value in vars(noise).items()})
 
 
-def _huber_weights(
-    problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float
-) -> FloatArray:
-    """Compute weights of rows by [Huber 1964]: one within 1.5 standard deviations, less beyond."""
-    tests = score_misfits(problem, linear, variances, encoder)
+def _soft(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> FloatArray:
+    """Gives weights of rows by [Huber 1964]: one within 1.5 standard deviations, less for what is farther off."""
+    tests = hold_against_others(problem, linear, variances, encoder)
     away = np.sqrt(tests.squares / np.maximum(tests.freedoms, 1))
     weights = np.ones_like(variances)
     for number, (_, rows) in enumerate(parts_of(problem)):
@@ -164,15 +148,15 @@ def _huber_weights(
     return weights
 
 
-def _scale(problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float) -> float:
-    """Compute the noise scale of the median pose: the median of squares over its expectation."""
-    tests = score_misfits(problem, linear, variances, encoder)
+def _scale(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> float:
+    """Gives by how much usual poses are noisier than said: the median of squares over what it should be."""
+    tests = hold_against_others(problem, linear, variances, encoder)
     ratios = tests.squares / chi2.median(np.maximum(tests.freedoms, 1))
     return float(np.median(ratios[tests.freedoms > 0])) if np.any(tests.freedoms > 0) else 1.0
 
 
-def fit_pose_unknowns(problem: CalibrationProblem, shared: State, weights: Weights) -> Solved:
-    """Solve for the unknowns of each pose, with the shared unknowns given."""
+def settle(problem: Problem, shared: State, weights: Weights) -> Solved:
+    """Gives poses with given values of the shared unknowns; only their own are searched."""
     start = starting_states(problem)[0]
     state = replace(
         start,
@@ -183,4 +167,4 @@ def fit_pose_unknowns(problem: CalibrationProblem, shared: State, weights: Weigh
         touched=shared.touched,
     )
     variances, encoder = row_variances(problem, weights)
-    return solve_pose_unknowns(problem, state, variances, encoder)
+    return settle_poses(problem, state, variances, encoder)

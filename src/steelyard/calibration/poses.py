@@ -1,4 +1,4 @@
-"""Poses for calibration: the readings of encoders, inertial sensors and markers in each."""
+"""The poses from which offsets are calibrated: what encoders, inertial sensors and markers said in each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
-_RECORDING_GAP = 1e6
-"""Seconds by which recordings are set apart on one clock: longer than any error is correlated."""
-
+_DAYS = 1e6
 _UNIT = 0.02
-"""Deviation of a quaternion's norm from one that rounding in a log file may cause; set by judgement."""
+"""How far the length of a quaternion may be from one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +30,14 @@ class PoseSet:
 
     Attributes:
         model: The model.
-        time: Seconds at which each was taken, shape (n,); their indices where there is no clock.
+        time: Seconds at which each was taken, shape (n,); their numbers where there is no clock.
         positions: Readings of all joints in the model's order, shape (n, n_positions), rad or m.
         orientations: Of inertial sensors, by name: quaternions x y z w from the sensor's axes to the world's, shape
-            (n, 4); NaN where there is no reading.
-        markers: Positions of markers in the laboratory's frame, by name, shape (n, 3), m; NaN where a marker is
-            not seen.
-        touching: Whether a contact or a touch is in contact, by name, shape (n,); those not named always are.
-        recordings: Index of the recording of each pose, shape (n,); their clocks are not comparable.
+            (n, 4); not a number where there is no reading.
+        markers: Positions of markers in the laboratory's frame, by name, shape (n, 3), m; not a number where a marker
+            is not seen.
+        touching: Whether a contact or a touch was on its place, by name, shape (n,); those not named always were.
+        recordings: Number of the recording that each came from, shape (n,); clocks of different ones do not compare.
     """
 
     model: Model
@@ -88,7 +86,7 @@ class PoseSet:
         return len(self.positions)
 
     def pick(self, which: Any) -> PoseSet:
-        """Return some of the poses, by index, slice or mask."""
+        """Gives some of the poses, by number, slice or mask."""
         return replace(
             self,
             time=self.time[which],
@@ -101,11 +99,11 @@ class PoseSet:
 
     @property
     def clock(self) -> FloatArray:
-        """Times on one clock: poses of different recordings are days apart, shape (n,), s."""
-        return np.asarray(self.time + _RECORDING_GAP * (0 if self.recordings is None else self.recordings))
+        """Times that compare: poses of different recordings are days apart, shape (n,), s."""
+        return np.asarray(self.time + _DAYS * (0 if self.recordings is None else self.recordings))
 
     def touches(self, name: str) -> NDArray[np.bool_]:
-        """Return whether a contact touches in each pose, shape (n,)."""
+        """Gives whether a contact was on its place in each pose, shape (n,)."""
         return self.touching.get(name, np.ones(len(self), dtype=bool))
 
 
@@ -121,25 +119,25 @@ def _array(name: str, values: Any, width: int) -> FloatArray:
 
 
 def _quaternions(name: str, values: FloatArray) -> FloatArray:
-    """Normalise quaternions, which must be of length one but for rounding."""
+    """Gives quaternions of length one; one that is none is an error, not a rounding."""
     lengths = np.linalg.norm(values, axis=1)
     there = np.isfinite(lengths)
     values = np.where(there[:, None], values, np.nan)
-    check_quaternion_lengths(name, lengths[there])
+    refuse_lengths(name, lengths[there])
     return np.asarray(values / np.where(there, lengths, 1.0)[:, None])
 
 
-def check_quaternion_lengths(name: str, lengths: FloatArray) -> None:
-    """Raise where quaternions of an inertial sensor have a norm other than one.
+def refuse_lengths(name: str, lengths: FloatArray) -> None:
+    """Refuses quaternions of an inertial sensor whose length is not one.
 
     Raises:
-        RecordingError: Some have.
+        RecordingError: Some have another.
     """
     wrong = np.flatnonzero(np.abs(lengths - 1.0) > _UNIT)
     if len(wrong):
         raise RecordingError(
-            f"the quaternion of {name!r} has the norm {lengths[wrong[0]]:.3g}; {len(wrong)} of {len(lengths)} readings "
-            f"have a norm other than one; check that '{name}.quat.x' to '.w' are a quaternion, not angles or a "
+            f"the quaternion of {name!r} has the length {lengths[wrong[0]]:.3g}, and {len(wrong)} of {len(lengths)} "
+            f"readings have another than one; check that '{name}.quat.x' to '.w' are a quaternion, not angles or a "
             "scaled copy",
             column=f"{name}.quat.x",
         )

@@ -34,7 +34,7 @@ OFFSET_SPREAD = (30.0, 3.0)
 
 @dataclass(frozen=True, eq=False)
 class BaseEquation:
-    """The base equation of some segments of motion, its unknowns eliminated.
+    """The base equation of some stretches of motion, its unknowns eliminated.
 
     Attributes:
         columns: The wrench that the model asks for, and the columns asked for, as far as no plausible model and no
@@ -109,7 +109,7 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
     return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), eliminated)
 
 
-def block_jackknife_covariance(
+def spread_by_blocks(
     equation: BaseEquation, change: FloatArray, rest: FloatArray, size: int, precision: FloatArray
 ) -> tuple[FloatArray, int]:
     """Gives the covariance of unknowns of the base equation, and its degrees of freedom.

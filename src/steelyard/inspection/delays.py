@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from steelyard.exceptions import MotionError
-from steelyard.inspection.base_equation import build_base_equation, plan_system, block_jackknife_covariance
-from steelyard.motion import reconstruct_motion, tree_motion
+from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
+from steelyard.motion import reconstruct_motion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ class Delays:
         return {name: delay.value for name, delay in self.by_sensor.items()}
 
 
-def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | None, cutoff: float) -> Delays:
+def estimate_lags(model: Model, stretches: Sequence[Recording], *, imu: str | None, cutoff: float) -> Delays:
     """Estimates the delays of an inertial sensor and of all wrench sensors against the encoders.
 
     Minimises the residual of the base equation over all lags together, with the model's errors and the sensors' offsets
@@ -86,15 +86,15 @@ def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | Non
 
     Args:
         model: The model.
-        segments: Evenly sampled segments in memory, without gaps.
+        stretches: Evenly sampled stretches in memory, without gaps.
         imu: The inertial sensor whose link is the base link; None stands on the first sole instead, and gives the
             delays of the wrench sensors alone.
         cutoff: Frequency (Hz) up to which the motion is kept.
 
     Raises:
-        MotionError: The segments are too short, or there is no wrench sensor in them.
+        MotionError: The stretches are too short, or there is no wrench sensor in them.
     """
-    sensors = _wrench_sensors(model, segments[0])
+    sensors = _wrench_sensors(model, stretches[0])
     if not sensors:
         raise MotionError("delays show in the base equation, which needs a wrench sensor; none is recorded")
     names = sensors if imu is None else [*sensors, imu]
@@ -102,7 +102,7 @@ def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | Non
     first: BaseEquation | None = None
     settled = False
     for _ in range(_STEPS):
-        equation = _linearised(model, segments, lags, sensors, imu, cutoff)
+        equation = _linearised(model, stretches, lags, sensors, imu, cutoff)
         first = first or equation
         step = _solve(equation.triangle)
         for name, change in zip(names, np.clip(step, -_STEP_LIMIT, _STEP_LIMIT), strict=True):
@@ -120,7 +120,7 @@ def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | Non
 
 def residual_over_lag(
     model: Model,
-    segments: Sequence[Recording],
+    stretches: Sequence[Recording],
     sensor: str,
     lags: Sequence[float],
     *,
@@ -132,29 +132,29 @@ def residual_over_lag(
 
     Args:
         model: The model.
-        segments: As for `estimate_lags`.
+        stretches: As for `estimate_lags`.
         sensor: The sensor whose lag is tried.
         lags: Seconds.
         others: Lags of the other sensors.
         imu: As for `estimate_lags`.
         cutoff: As for `estimate_lags`.
     """
-    sensors = _wrench_sensors(model, segments[0])
+    sensors = _wrench_sensors(model, stretches[0])
     names = sensors if imu is None else [*sensors, imu]
     result = []
     for lag in lags:
         tried = {name: float(others.get(name, 0.0)) for name in names} | {sensor: float(lag)}
-        result.append(_misfit(_linearised(model, segments, tried, sensors, imu, cutoff)))
+        result.append(_misfit(_linearised(model, stretches, tried, sensors, imu, cutoff)))
     return np.array(result)
 
 
-def _wrench_sensors(model: Model, segment: Recording) -> list[str]:
-    return [sensor.name for sensor in model.setup.wrench_sensors if f"{sensor.name}.{sensor.axes[0]}" in segment.values]
+def _wrench_sensors(model: Model, stretch: Recording) -> list[str]:
+    return [sensor.name for sensor in model.setup.wrench_sensors if f"{sensor.name}.{sensor.axes[0]}" in stretch.values]
 
 
 def _linearised(
     model: Model,
-    segments: Sequence[Recording],
+    stretches: Sequence[Recording],
     lags: Mapping[str, float],
     sensors: Sequence[str],
     imu: str | None,
@@ -162,8 +162,8 @@ def _linearised(
 ) -> BaseEquation:
     """Gives the base equation at some lags: what is asked for, what is measured, and its change with each lag."""
     motions, speeds = [], []
-    for segment in segments:
-        moved = _trimmed(segment.without_delays(lags), LONGEST_DELAY)
+    for stretch in stretches:
+        moved = _trimmed(stretch.without_delays(lags), LONGEST_DELAY)
         base: Base = "imu" if imu is not None else "sole"
         motion = reconstruct_motion(model, moved, base=base, imu=imu, cutoff=cutoff, decimate=False)
         step = max(1, round(motion.sample_rate / (3.0 * cutoff)))
@@ -184,8 +184,7 @@ def _linearised(
         given += [np.einsum("nkm,nm->nk", maps[:, :, each], changes[:, each]) for each in by_sensor]
         if imu is not None:
             later, earlier = (
-                system.required_forces(plan, system.spread(tree_motion(moved)), parameters)
-                for moved in (_base_moved(motion, speed, sign * _PROBE) for sign in (1.0, -1.0))
+                system.needed(plan, _base_moved(motion, speed, sign * _PROBE), parameters) for sign in (1.0, -1.0)
             )
             given.append((earlier - later) / (2.0 * _PROBE))
         return -np.stack(given, axis=2)
@@ -194,7 +193,7 @@ def _linearised(
 
 
 def _trimmed(recording: Recording, margin: float) -> Recording:
-    """Gives a segment without its ends, where readings that were moved are missing."""
+    """Gives a stretch without its ends, where readings that were moved are missing."""
     return recording.between(recording.time[0] + margin, recording.time[-1] - margin)
 
 
@@ -234,7 +233,7 @@ def _half_widths(equation: BaseEquation, cutoff: float) -> FloatArray:
     change = equation.columns[:, 2:]
     rest = equation.columns[:, 0] + equation.columns[:, 1]
     precision = np.full(change.shape[1], 1.0 / _PRIOR**2)
-    spread, freedom = block_jackknife_covariance(equation, change, rest, max(1, round(_BLOCK * 3.0 * cutoff)), precision)
+    spread, freedom = spread_by_blocks(equation, change, rest, max(1, round(_BLOCK * 3.0 * cutoff)), precision)
     return np.asarray(student.ppf(0.5 + 0.5 * _CONFIDENCE, freedom) * np.sqrt(np.diag(spread)))
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from steelyard.exceptions import MotionError
 from steelyard.inspection.delays import Delays, estimate_lags
-from steelyard.inspection.entry_checks import ABSURD, check_clock, check_columns, check_joints, check_channel_names, group_of
+from steelyard.inspection.door import ABSURD, check_clock, check_columns, check_joints, check_names, group_of
 from steelyard.inspection.findings import SEVERITIES, Finding
 from steelyard.inspection.sensor_checks import check_sensors
-from steelyard.inspection.channel_spectra import ChannelSpectrum, estimate_channel_spectra
-from steelyard.inspection.check_state import CUTOFF, SensorChecks
-from steelyard.inspection.active_segments import choose_segments, corrected
+from steelyard.inspection.spectra import Spectrum, find_spectra
+from steelyard.inspection.state import CUTOFF, SensorChecks
+from steelyard.inspection.stretches import choose_stretches, corrected
 from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
 from steelyard.inspection.weight import check_weight
@@ -39,7 +39,7 @@ class Channel:
         name: The column.
         group: The group in which it is shown.
         column: Its readings.
-        spectrum: Its noise and its band; None where no segment was long enough.
+        spectrum: Its noise and its band; None where no stretch was long enough.
         lows: The least reading in each of many equal bins of time, for plots.
         highs: The greatest.
     """
@@ -47,7 +47,7 @@ class Channel:
     name: str
     group: str
     column: Column
-    spectrum: ChannelSpectrum | None
+    spectrum: Spectrum | None
     lows: FloatArray
     highs: FloatArray
 
@@ -171,7 +171,7 @@ def _without_nan(value: Any) -> Any:
 def inspect_recording(recording: Recording, model: Model | None = None) -> Inspection:
     """Tells whether a recording is any good.
 
-    One pass over all of it checks the clock, the names, gaps, limits and units. The segments in which the robot moves
+    One pass over all of it checks the clock, the names, gaps, limits and units. The stretches in which the robot moves
     most, a minute together, are then held against the model: how the sensors are mounted, in which units they read,
     their offsets and delays, and the noise floor and band of each channel.
 
@@ -183,13 +183,13 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
     findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
     sensors = _sensor_names(model) if model is not None else set()
     findings += [*check_clock(survey), *check_columns(survey, sensors)]
-    segments = choose_segments(recording, survey, _heard(survey))
-    spectra = estimate_channel_spectra(segments) if segments else {}
+    stretches = choose_stretches(recording, survey, _heard(survey))
+    spectra = find_spectra(stretches) if stretches else {}
     checks: SensorChecks | None = None
     force: dict[str, float] = {}
     if model is not None:
         with one_blas_thread():
-            checks, force = _check_with_model(recording, model, survey, segments, findings)
+            checks, force = _check_with_model(recording, model, survey, stretches, findings)
     channels = tuple(
         Channel(name, group_of(name), column, spectra.get(name), survey.lows[name], survey.highs[name])
         for name, column in survey.columns.items()
@@ -223,39 +223,39 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
         imu: The inertial sensor; by default the first of the setup.
 
     Raises:
-        MotionError: No segment is long enough, or no wrench sensor is recorded.
+        MotionError: No stretch is long enough, or no wrench sensor is recorded.
         RecordingError: A column is missing.
         EvidenceError: What is not measured explains everything.
     """
     survey = survey_recording(recording)
-    segments = choose_segments(recording, survey, _needed(model, survey))
-    if not segments:
-        raise MotionError(f"{recording.name} has no segment of motion without gaps; see `steelyard inspect`")
+    stretches = choose_stretches(recording, survey, _needed(model, survey))
+    if not stretches:
+        raise MotionError(f"{recording.name} has no stretch of motion without gaps; see `steelyard inspect`")
     names = [each.name for each in model.setup.imus if f"{each.name}.accel.x" in recording.values]
     chosen = imu if imu is not None else next(iter(names), None)
     with one_blas_thread():
-        return estimate_lags(model, segments, imu=chosen, cutoff=CUTOFF)
+        return estimate_lags(model, stretches, imu=chosen, cutoff=CUTOFF)
 
 
 def _check_with_model(
-    recording: Recording, model: Model, survey: Survey, segments: list[Recording], findings: list[Finding]
+    recording: Recording, model: Model, survey: Survey, stretches: list[Recording], findings: list[Finding]
 ) -> tuple[SensorChecks | None, dict[str, float]]:
     setup = _read_with(model, recording)
-    findings += check_channel_names(model, survey)
+    findings += check_names(model, survey)
     joint_findings, corrections = check_joints(model, survey, setup)
     findings += joint_findings
-    if segments:
-        findings += check_velocities(model, setup, corrected(segments, corrections), CUTOFF)
+    if stretches:
+        findings += check_velocities(model, setup, corrected(stretches, corrections), CUTOFF)
     checks: SensorChecks | None = None
     obstacle = _obstacle(model, survey, findings)
-    used = [] if obstacle else choose_segments(recording, survey, _needed(model, survey))
+    used = [] if obstacle else choose_stretches(recording, survey, _needed(model, survey))
     if used:
         checks = SensorChecks(model, used, setup)
         checks.correct(corrections)
         check_sensors(checks)
         findings += checks.findings
     elif _sensor_names(model):
-        why = obstacle or "no segment of four seconds is without gaps"
+        why = obstacle or "no stretch of four seconds is without gaps"
         words = f"the sensors could not be held against the model: {why}"
         findings.append(Finding("remark", "not-checked", "sensors", words))
     found, force = check_weight(model, setup, survey, checks.corrections if checks else {})
@@ -317,7 +317,7 @@ def _needed(model: Model, survey: Survey) -> list[str]:
     groups = [[f"{imu.name}.{kind}.{axis}" for kind in ("gyro", "accel") for axis in "xyz"] for imu in setup.imus]
     groups += [[f"{sensor.name}.{axis}" for axis in sensor.axes] for sensor in setup.wrench_sensors]
     for group in groups:
-        # Sensors that come too slowly for a motion would leave no segment at all.
+        # Sensors that come too slowly for a motion would leave no stretch at all.
         least = (survey.clock.end - survey.clock.start) / LONGEST_GAP
         alive = all(name in survey.columns and survey.columns[name].count > least for name in group)
         if alive and any(survey.columns[name].spread > 0.0 for name in group):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import EvidenceError, MotionError
-from steelyard.inspection.imu_checks import check_imus
+from steelyard.inspection.inertial_checks import check_inertial
 from steelyard.inspection.wrench_checks import check_wrenches
 
 if TYPE_CHECKING:
-    from steelyard.inspection.check_state import SensorChecks
+    from steelyard.inspection.state import SensorChecks
 
 
 def check_sensors(state: SensorChecks) -> None:
@@ -19,7 +19,7 @@ def check_sensors(state: SensorChecks) -> None:
     """
     what = "the mounting of the wrench sensors"
     try:
-        check_imus(state)
+        check_inertial(state)
     except MotionError as error:
         state.skip("the mounting of the inertial sensors", str(error))
     if not state.sensors:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 BINS = 480
 """Bins of time over which the course of each column is kept, for plots."""
 
-SEGMENT_LENGTH = 10.0
-"""Seconds of the segments that are looked at closely."""
+STRETCH = 10.0
+"""Seconds of the stretches that are looked at closely."""
 
 _MOST_BLOCKS = 20_000
 _CLIP = 1e100
@@ -88,7 +88,7 @@ class Survey:
         clock: The clock.
         columns: By name.
         freezes: By group of axes (``left_foot``, ``pelvis.gyro``), the longest freeze.
-        block: Seconds of each block over which activity is counted: `SEGMENT_LENGTH`, or longer where time is absurdly long.
+        block: Seconds of each block over which activity is counted: `STRETCH`, or longer where time is absurdly long.
         activity: How much the joints move in each block, rad², shape (n_blocks,).
         lows: By column, the least reading in each of `BINS` equal bins of time; not a number where there is none.
         highs: The greatest, likewise.
@@ -119,7 +119,7 @@ def survey_recording(recording: Recording) -> Survey:
     tallies = _Tallies(len(names), start)
     freezes = {group: _FreezeTally(axes) for group, axes in axis_groups(names).items()}
     joints = [number for number, name in enumerate(names) if name.startswith("q.")]
-    length = max(SEGMENT_LENGTH, recording.duration / _MOST_BLOCKS)
+    length = max(STRETCH, recording.duration / _MOST_BLOCKS)
     blocks = int(recording.duration // length) + 1
     sums, squares, counts = (np.zeros((blocks, len(joints))) for _ in range(3))
     lows, highs = np.full((BINS, len(names)), np.nan), np.full((BINS, len(names)), np.nan)

@@ -23,16 +23,16 @@ _ALIKE = 0.2
 _CORRELATED = 0.9
 
 
-def check_velocities(model: Model, setup: Setup, segments: Sequence[Recording], cutoff: float) -> list[Finding]:
+def check_velocities(model: Model, setup: Setup, stretches: Sequence[Recording], cutoff: float) -> list[Finding]:
     """Gives joints whose recorded velocity is not the rate of change of their position.
 
     Args:
         model: The model.
         setup: The setup with whose map the recording was read.
-        segments: Evenly sampled segments in memory, with positions and velocities.
+        stretches: Evenly sampled stretches in memory, with positions and velocities.
         cutoff: Frequency (Hz) up to which they are compared.
     """
-    columns = segments[0].values
+    columns = stretches[0].values
     joints = [
         joint
         for joint in model.joints
@@ -41,10 +41,10 @@ def check_velocities(model: Model, setup: Setup, segments: Sequence[Recording], 
     if not joints:
         return []
     parts = []
-    for segment in segments:
+    for stretch in stretches:
         try:
-            true = smooth_columns(segment, [f"q.{joint}" for joint in joints], butterworth(cutoff), derivative=1)
-            read = smooth_columns(segment, [f"v.{joint}" for joint in joints], butterworth(cutoff))
+            true = smooth_columns(stretch, [f"q.{joint}" for joint in joints], butterworth(cutoff), derivative=1)
+            read = smooth_columns(stretch, [f"v.{joint}" for joint in joints], butterworth(cutoff))
         except MotionError:
             continue
         if len(read):
@@ -57,10 +57,10 @@ def check_velocities(model: Model, setup: Setup, segments: Sequence[Recording], 
     gains = np.sum(true * read, axis=0) / squares
     norms = np.sqrt(squares * np.maximum(np.sum(read**2, axis=0), 1e-12))
     correlations = np.sum(true * read, axis=0) / norms
-    return _report(model, setup, joints, moving, gains, correlations)
+    return _say(model, setup, joints, moving, gains, correlations)
 
 
-def _report(
+def _say(
     model: Model,
     setup: Setup,
     joints: Sequence[str],

@@ -8,10 +8,10 @@ import numpy as np
 
 from steelyard.inspection.delays import Delays, estimate_lags
 from steelyard.inspection.findings import Finding
-from steelyard.inspection.wrench_mounting import UNITS, Mounting, find_mountings
-from steelyard.inspection.wrench_offsets import find_offsets
-from steelyard.inspection.check_state import CUTOFF, SensorChecks, permuted_columns
-from steelyard.inspection.axis_permutations import describe_mounting, is_identity
+from steelyard.inspection.mounting import UNITS, Mounting, find_mountings
+from steelyard.inspection.offsets import find_offsets
+from steelyard.inspection.state import CUTOFF, SensorChecks, turned_columns
+from steelyard.inspection.turns import describe_mounting, is_same
 from steelyard.model import ColumnSource
 from steelyard.wording import in_words
 
@@ -38,7 +38,7 @@ def check_wrenches(state: SensorChecks, motions: Sequence[Motion]) -> None:
 
     Raises:
         EvidenceError: What is not measured explains everything.
-        MotionError: A segment is too short or its rate too low.
+        MotionError: A stretch is too short or its rate too low.
     """
     search = find_mountings(state.model, motions)
     state.misfit = search.best_misfit
@@ -46,9 +46,9 @@ def check_wrenches(state: SensorChecks, motions: Sequence[Motion]) -> None:
     corrections: dict[str, ColumnSource] = {}
     for mounting in wrong:
         corrections |= _corrections(state, mounting)
-    _report_exchange(state, [mounting for mounting in wrong if mounting.source != mounting.sensor], corrections)
+    _say_exchange(state, [mounting for mounting in wrong if mounting.source != mounting.sensor], corrections)
     for mounting in wrong:
-        _report_mounting(state, mounting)
+        _say_mounting(state, mounting)
     state.correct(corrections)
     # A late sensor contradicts the model too: only what stays then is a mystery.
     _check_delays(state)
@@ -67,7 +67,7 @@ def check_wrenches(state: SensorChecks, motions: Sequence[Motion]) -> None:
     _check_offsets(state)
 
 
-def _report_exchange(state: SensorChecks, exchanged: Sequence[Mounting], corrections: dict[str, ColumnSource]) -> None:
+def _say_exchange(state: SensorChecks, exchanged: Sequence[Mounting], corrections: dict[str, ColumnSource]) -> None:
     if not exchanged:
         return
     names = [mounting.sensor for mounting in exchanged]
@@ -81,26 +81,26 @@ def _report_exchange(state: SensorChecks, exchanged: Sequence[Mounting], correct
 def _corrections(state: SensorChecks, mounting: Mounting) -> dict[str, ColumnSource]:
     corrections: dict[str, ColumnSource] = {}
     for kind, scale in zip("fn", UNITS[mounting.unit], strict=True):
-        corrections |= permuted_columns(f"{mounting.sensor}.{kind}", f"{mounting.source}.{kind}", mounting.axes, scale)
+        corrections |= turned_columns(f"{mounting.sensor}.{kind}", f"{mounting.source}.{kind}", mounting.turn, scale)
     axes = next(each.axes for each in state.model.setup.wrench_sensors if each.name == mounting.sensor)
     measured = {f"{mounting.sensor}.{axis}" for axis in axes}
     return {target: source for target, source in corrections.items() if target in measured}
 
 
-def _report_mounting(state: SensorChecks, mounting: Mounting) -> None:
+def _say_mounting(state: SensorChecks, mounting: Mounting) -> None:
     name = mounting.sensor
     fix = state.fix(_corrections(state, mounting))
     if mounting.unit != _AS_STATED:
         words = f"{name} is in {mounting.unit}, not in {_AS_STATED}; write the unit"
         state.add(Finding("fault", "wrench-unit", name, words, fix))
-    if np.array_equal(mounting.axes, -np.eye(3)):
+    if np.array_equal(mounting.turn, -np.eye(3)):
         if mounting.unit == _AS_STATED and mounting.source == name:
             sensor = next(each for each in state.model.setup.wrench_sensors if each.name == name)
             other = "on_environment" if sensor.sign == "on_robot" else "on_robot"
             fix = (f"# under [[wrench_sensor]] {name!r}:", f'sign = "{other}"')
         state.add(Finding("fault", "wrench-sign", name, f"{name} reads with the opposite sign; write its sign", fix))
-    elif not is_identity(mounting.axes):
-        words = f"{name} is {describe_mounting(mounting.axes)}; turn the frame, or write into the setup"
+    elif not is_same(mounting.turn):
+        words = f"{name} is {describe_mounting(mounting.turn)}; turn the frame, or write into the setup"
         state.add(Finding("fault", "wrench-axes", name, words, fix))
 
 
@@ -135,15 +135,15 @@ def _check_offsets(state: SensorChecks) -> None:
 
 
 def _check_delays(state: SensorChecks) -> None:
-    if sum(segment.duration for segment in state.segments) < _SHORTEST:
+    if sum(stretch.duration for stretch in state.stretches) < _SHORTEST:
         state.skip("delays", f"they need {_SHORTEST:.0f} seconds of motion without gaps")
         return
     imus = [imu.name for imu in state.imus]
-    first = estimate_lags(state.model, state.segments, imu=imus[0] if imus else None, cutoff=CUTOFF)
+    first = estimate_lags(state.model, state.stretches, imu=imus[0] if imus else None, cutoff=CUTOFF)
     found: dict[str, Delay] = dict(first.by_sensor)
     settled = first.settled
     for other in imus[1:]:
-        again = estimate_lags(state.model, state.segments, imu=other, cutoff=CUTOFF)
+        again = estimate_lags(state.model, state.stretches, imu=other, cutoff=CUTOFF)
         found[other] = again.by_sensor[other]
         settled = settled and again.settled
     if not settled:
@@ -153,13 +153,13 @@ def _check_delays(state: SensorChecks) -> None:
     state.misfit = first.best_misfit
     late = {name: delay.value for name, delay in found.items() if _is_late(delay)}
     for name in late:
-        _report_delay(state, found[name])
+        _say_delay(state, found[name])
     if late:
         # The ends, where moved readings are missing, are left out.
         margin = max(abs(value) for value in late.values()) + 0.05
-        state.segments = [
-            segment.without_delays(late).between(segment.time[0] + margin, segment.time[-1] - margin)
-            for segment in state.segments
+        state.stretches = [
+            stretch.without_delays(late).between(stretch.time[0] + margin, stretch.time[-1] - margin)
+            for stretch in state.stretches
         ]
 
 
@@ -169,7 +169,7 @@ def _is_late(delay: Delay) -> bool:
     return precise and abs(delay.value) >= LATE and certain >= _CERTAINLY_LATE
 
 
-def _report_delay(state: SensorChecks, delay: Delay) -> None:
+def _say_delay(state: SensorChecks, delay: Delay) -> None:
     setup = state.read_with
     stated = {imu.name: imu.delay for imu in setup.imus} | {each.name: each.delay for each in setup.wrench_sensors}
     table = "imu" if delay.sensor in {imu.name for imu in setup.imus} else "wrench_sensor"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics.rotations import cross
+from steelyard.kinematics.frame_motion import cross
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

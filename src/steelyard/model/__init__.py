@@ -32,15 +32,11 @@ from steelyard.model.files.mjcf_file import MjcfFile
 from steelyard.model.files.packages import as_path, find_file, is_folder
 from steelyard.model.files.urdf import UrdfFile
 from steelyard.model.files.xml_document import Element, XmlDocument, parse_xml
-from steelyard.model.geometry.meshes import Surface
-from steelyard.model.geometry.placements import compute_placements
-from steelyard.model.geometry.points import body_pieces, link_points, shape_points
-from steelyard.model.geometry.scene import LinkShape, Scene, build_scene
-from steelyard.model.geometry.surfaces import body_surfaces, hull_surface
+from steelyard.model.geometry import body_pieces, link_points, shape_points
 from steelyard.model.loading import build_model, describe, describe_document, load_model, welded_into
 from steelyard.model.lumping import lock_followers, resolve_locks
 from steelyard.model.mirror import MirrorDifference, MirrorPair, compare_sides, find_pairs, mirror_parameters
-from steelyard.model.model import Frame, Model
+from steelyard.model.model import JOINT_CODES, Frame, Model, Tree
 from steelyard.model.name_patterns import match_pattern, pair_by_patterns, translate
 from steelyard.model.parameters import (
     PARAMETER_COUNT,
@@ -74,6 +70,7 @@ from steelyard.model.setup import (
 )
 from steelyard.model.setup_tables import setup_tables
 from steelyard.model.spread import MASS_SPREAD, model_spread
+from steelyard.model.surfaces import Surface, body_surfaces, hull_surface
 from steelyard.model.toml_table import TomlTable
 from steelyard.model.write_back import WrittenModel, write_model
 
@@ -81,6 +78,7 @@ __all__ = [
     "CLOCKS",
     "CONSTRAINT_CLASSES",
     "EXTENT_FLOOR",
+    "JOINT_CODES",
     "MASS_SPREAD",
     "PARAMETER_COUNT",
     "PARAMETER_SYMBOLS",
@@ -105,7 +103,6 @@ __all__ = [
     "Imu",
     "Joint",
     "LeastMass",
-    "LinkShape",
     "MassWithin",
     "MatterInside",
     "MatterWithin",
@@ -117,12 +114,12 @@ __all__ = [
     "ModelCheck",
     "PositiveInertia",
     "RecordingMap",
-    "Scene",
     "Setup",
     "Sole",
     "Surface",
     "TomlTable",
     "TotalMass",
+    "Tree",
     "UrdfFile",
     "WrenchSensor",
     "WrittenModel",
@@ -132,12 +129,10 @@ __all__ = [
     "body_pieces",
     "body_surfaces",
     "build_model",
-    "build_scene",
     "change_frame",
     "check_model",
     "compare_sides",
     "compile_mjcf",
-    "compute_placements",
     "constraint_table",
     "describe",
     "describe_difference",

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.exceptions import ModelError
 from steelyard.model.consistency import diagnose
 from steelyard.model.files.packages import is_file, resolve_uri
-from steelyard.model.geometry.points import link_points
+from steelyard.model.geometry import link_points
 from steelyard.model.mirror import MirrorDifference, compare_sides, unpaired_links
 from steelyard.wording import in_words
 

@@ -4,12 +4,11 @@ from steelyard.motion.base_choice import BASES
 from steelyard.motion.base_state import neutral_posture, sole_normal
 from steelyard.motion.channels import smooth_columns
 from steelyard.motion.encoder_offsets import read_offsets, units_of, write_calibrated_model, write_offsets
-from steelyard.motion.frame_motion import body_motions, frame_motion, tree_motion
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
 from steelyard.motion.reconstruct import Base, reconstruct_motion, stream_motion
 from steelyard.motion.smoothing import butterworth
-from steelyard.motion.segments import LONGEST_GAP, split_at_gaps
+from steelyard.motion.stretches import LONGEST_GAP, clean_parts
 
 __all__ = [
     "BASES",
@@ -17,11 +16,9 @@ __all__ = [
     "LONGEST_GAP",
     "Base",
     "Motion",
-    "body_motions",
     "butterworth",
     "check_offsets",
-    "split_at_gaps",
-    "frame_motion",
+    "clean_parts",
     "motion_from_arrays",
     "motion_from_generalized",
     "neutral_posture",
@@ -30,7 +27,6 @@ __all__ = [
     "smooth_columns",
     "sole_normal",
     "stream_motion",
-    "tree_motion",
     "units_of",
     "write_calibrated_model",
     "write_offsets",

@@ -26,9 +26,9 @@ from steelyard.motion.joint_state import (
     read_wrenches,
 )
 from steelyard.motion.motion import Motion
-from steelyard.motion.readings import Readings, find_slowest, survey_readings
+from steelyard.motion.readings import Readings, slowest, survey_readings
 from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterworth, local_cubic, local_cubic_of_cutoff
-from steelyard.motion.segments import Dropouts, longest_bridged_gap, even_segments, find_runs, sample_rate
+from steelyard.motion.stretches import Silences, bridged_at, even_stretches, find_runs, sample_rate
 from steelyard.recording import Recording, usual_rate
 from steelyard.wording import count, show_names
 
@@ -97,7 +97,7 @@ def reconstruct_motion(
         positions: "q" for measured joint positions, "q_command" for commanded ones (as instruments, say).
 
     Raises:
-        MotionError: The arguments do not fit each other, the model or the recording, or no segment is long enough.
+        MotionError: The arguments do not fit each other, the model or the recording, or no stretch is long enough.
         RecordingError: A column is missing.
     """
     plan = _plan(model, recording, base, imu, sole, smoothing, cutoff, order, window, decimate, offsets, positions)
@@ -179,46 +179,46 @@ class _Plan:
     bandwidth: float
     notes: tuple[str, ...]
 
-    def pieces(self, rows: int | None, dropouts: Dropouts | None = None) -> Iterator[Motion]:
+    def pieces(self, rows: int | None, silences: Silences | None = None) -> Iterator[Motion]:
         """Gives the motion piece by piece, each of about so many rows of the recording."""
-        dropouts = dropouts if dropouts is not None else self.dropouts()
+        silences = silences if silences is not None else self.silences()
         orientation = [name for name in self.recording.columns if name not in self.needed]
         found = False
-        for segment in even_segments(self.recording, dropouts):
-            rate = sample_rate(segment)
+        for stretch in even_stretches(self.recording, silences):
+            rate = sample_rate(stretch)
             edge = self.smoothing.edge(rate)
             step = self.smoothing.decimation(rate) if self.decimate else 1
             size = rows if rows is not None else max(_PIECE_ROWS, _EDGES_A_PIECE * edge)
-            aside = Dropouts(dropouts.bridged, self.readings)
-            told = find_runs(segment, orientation, size, aside) if orientation else []
-            silent = int(dropouts.most(orientation) * rate)
-            for start, stop in find_runs(segment, self.needed, size, dropouts):
+            aside = Silences(silences.bridged, self.readings)
+            told = find_runs(stretch, orientation, size, aside) if orientation else []
+            silent = int(silences.most(orientation) * rate)
+            for start, stop in find_runs(stretch, self.needed, size, silences):
                 kept = -(-(stop - start - 2 * edge) // step)
                 oriented = any(first <= start + silent and stop - silent <= last for first, last in told)
                 for first in range(0, kept, max(1, size // step)):
                     last = min(kept, first + max(1, size // step))
                     found = True
                     yield self._piece(
-                        segment, start + first * step, start + (last - 1) * step + 2 * edge + 1, step, oriented=oriented
+                        stretch, start + first * step, start + (last - 1) * step + 2 * edge + 1, step, oriented=oriented
                     )
         if not found:
             raise self._too_short()
 
-    def dropouts(self) -> Dropouts:
+    def silences(self) -> Silences:
         """Gives how long columns may be silent."""
-        return Dropouts(longest_bridged_gap(self.smoothing.cutoff), self.readings)
+        return Silences(bridged_at(self.smoothing.cutoff), self.readings)
 
     def whole(self) -> Motion:
         """Gives the motion as one; notes tell what was bridged, and what gaps cost."""
-        dropouts = self.dropouts()
-        motion = _joined(list(self.pieces(None, dropouts)))
+        silences = self.silences()
+        motion = _joined(list(self.pieces(None, silences)))
         notes = list(motion.notes)
-        if dropouts.seconds:
-            worst = max(dropouts.seconds, key=lambda name: dropouts.seconds[name])
-            others = f", and as much or less of {len(dropouts.seconds) - 1} more" if len(dropouts.seconds) > 1 else ""
+        if silences.seconds:
+            worst = max(silences.seconds, key=lambda name: silences.seconds[name])
+            others = f", and as much or less of {len(silences.seconds) - 1} more" if len(silences.seconds) > 1 else ""
             notes.append(
-                f"{dropouts.seconds[worst]:.3g} s of {'rows' if worst == 'time' else repr(worst)} are missing in short "
-                f"dropouts (up to {1e3 * max(dropouts.longest.values()):.3g} ms){others}; straight lines are in "
+                f"{silences.seconds[worst]:.3g} s of {'rows' if worst == 'time' else repr(worst)} are missing in short "
+                f"silences (up to {1e3 * max(silences.longest.values()):.3g} ms){others}; straight lines are in "
                 "their place"
             )
         rate = usual_rate(self.recording.time)
@@ -232,17 +232,17 @@ class _Plan:
         """Gives the error that tells why there is no motion: which column leaves the least, and what can be done."""
         rate = usual_rate(self.recording.time)
         seconds = 2.0 * self.smoothing.edge(rate) / rate
-        words = f"{self.recording.name} has no segment without gaps that is longer than {seconds:.3g} s, as "
+        words = f"{self.recording.name} has no stretch without gaps that is longer than {seconds:.3g} s, as "
         words += f"{self.smoothing} needs; "
-        dropouts = self.dropouts()
-        clock = max((segment.duration for segment in even_segments(self.recording, dropouts)), default=0.0)
+        silences = self.silences()
+        clock = max((stretch.duration for stretch in even_stretches(self.recording, silences)), default=0.0)
         if clock <= seconds:
             return MotionError(f"{words}its longest lasts {clock:.3g} s: choose a higher cutoff", channel="time")
         longest = dict.fromkeys(self.needed, 0.0)
-        for segment in even_segments(self.recording, dropouts):
+        for stretch in even_stretches(self.recording, silences):
             for name in self.needed:
-                for start, stop in find_runs(segment, [name], _PIECE_ROWS, dropouts):
-                    longest[name] = max(longest[name], (stop - 1 - start) / sample_rate(segment))
+                for start, stop in find_runs(stretch, [name], _PIECE_ROWS, silences):
+                    longest[name] = max(longest[name], (stop - 1 - start) / sample_rate(stretch))
         worst = min(longest, key=lambda name: longest[name])
         if not self.readings[worst].count:
             empty = [name for name in self.needed if not self.readings[name].count]
@@ -265,10 +265,10 @@ class _Plan:
             return f"{another}choose another base={higher}"
         return f"leave out all columns of that sensor (recording.select), if the motion can do without{higher}"
 
-    def _piece(self, segment: Recording, start: int, stop: int, step: int, *, oriented: bool) -> Motion:
-        """Gives the motion of some rows of a segment."""
-        silence = self.dropouts().most(segment.columns)
-        channels = read_channels(segment, start, stop, self.smoothing, step, silence)
+    def _piece(self, stretch: Recording, start: int, stop: int, step: int, *, oriented: bool) -> Motion:
+        """Gives the motion of some rows of a stretch."""
+        silence = self.silences().most(stretch.columns)
+        channels = read_channels(stretch, start, stop, self.smoothing, step, silence)
         joints = read_joints(self.model, channels, self.positions, self.offsets)
         base = self.source.state(self.model, channels, joints, oriented=oriented)
         return Motion(
@@ -324,7 +324,7 @@ def _plan(
     if len(orientation) < len(source.orientation_columns):
         orientation = []
     used = recording.select([*needed, *orientation])
-    slow, slow_rate = find_slowest(readings, needed)
+    slow, slow_rate = slowest(readings, needed)
     chosen, why = _choose_smoothing(
         model, recording, source, smoothing, cutoff, order, window, highest=_SLOWEST_SHARE * slow_rate
     )
@@ -340,7 +340,7 @@ def _plan(
         notes.append(f"offsets are added to the readings of {count(len(added), 'joint', 'joints')}")
     if empty:
         notes.append(f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings: taken as not recorded")
-    _, force_rate = find_slowest(readings, needed_forces(model, recording))
+    _, force_rate = slowest(readings, needed_forces(model, recording))
     return _Plan(
         model, used, source, chosen, decimate, dict(added), positions, needed, readings, 0.5 * force_rate, tuple(notes)
     )

@@ -1,4 +1,4 @@
-"""Columns by name that need not be in memory: each kind reads only the rows that are requested."""
+"""Columns by name that need not be in memory: each kind reads the rows it is asked for."""
 
 from __future__ import annotations
 
@@ -6,60 +6,47 @@ import os
 import tempfile
 import weakref
 from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from steelyard.recording.file_errors import no_temporary_space
+from steelyard.exceptions import RecordingError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from steelyard.arrays import FloatArray, IntArray
-    from steelyard.model import ColumnSource
+    from steelyard.arrays import FloatArray
 
 MEMORY = 100_000_000
-"""Bytes of numbers up to which a recording is kept in memory; a larger one goes to a temporary file.
-
-Set by judgement: four minutes of a humanoid fit (90 columns at 500 Hz), and several recordings together fit a laptop.
-"""
+"""Bytes of numbers up to which a recording is kept in memory; a larger one goes to a temporary file."""
 
 CHUNK_BYTES = 16_000_000
-"""Bytes of numbers in one chunk of a recording.
-
-Set by judgement: large enough that the cost per chunk is negligible, small enough that several copies of a chunk stay
-far below `MEMORY`.
-"""
+"""Bytes of numbers in one chunk of a recording."""
 
 
 class LazyColumns(Mapping[str, "FloatArray"]):
-    """Columns of equal length that are read on request.
+    """Columns of equal length that are read when they are asked for.
 
-    Looking up a column reads all of it; `read` reads some rows of some columns.
+    Looking a column up reads the whole of it; `read` reads some rows of some columns.
     """
 
     def __init__(self, names: Sequence[str], row_count: int) -> None:
         self.names = tuple(names)
         self.row_count = row_count
-        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self._places = {name: number for number, name in enumerate(self.names)}
 
     @abstractmethod
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read rows `start` to before `stop` of some columns, each of shape (stop - start,)."""
-
-    def load(self) -> dict[str, FloatArray]:
-        """Read all columns into memory."""
-        return self.read(self.names, 0, self.row_count)
+        """Gives rows `start` to before `stop` of some columns, each of shape (stop - start,)."""
 
     def __getitem__(self, name: str) -> FloatArray:
-        if name not in self._numbers:
+        if name not in self._places:
             raise KeyError(name)
         return self.read([name], 0, self.row_count)[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._numbers
+        return name in self._places
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -67,23 +54,20 @@ class LazyColumns(Mapping[str, "FloatArray"]):
     def __len__(self) -> int:
         return len(self.names)
 
+    def place(self, name: str) -> int:
+        """Gives the number of a column."""
+        return self._places[name]
+
 
 def read_rows(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-    """Read some rows of some columns, lazy or in memory; those in memory are views."""
+    """Gives some rows of some columns, in memory or not; views where they are."""
     if isinstance(columns, LazyColumns):
         return columns.read(names, start, stop)
     return {name: columns[name][start:stop] for name in names}
 
 
-def slice_rows(columns: Mapping[str, FloatArray], start: int, stop: int) -> Mapping[str, FloatArray]:
-    """Return the rows `start` to before `stop`; lazy columns stay lazy."""
-    if isinstance(columns, LazyColumns):
-        return _SlicedRows(columns, start, stop)
-    return {name: values[start:stop] for name, values in columns.items()}
-
-
-class _SlicedRows(LazyColumns):
-    """A range of rows of lazy columns."""
+class PartOfColumns(LazyColumns):
+    """Some rows of lazy columns."""
 
     def __init__(self, whole: LazyColumns, start: int, stop: int) -> None:
         super().__init__(whole.names, stop - start)
@@ -91,116 +75,92 @@ class _SlicedRows(LazyColumns):
         self._start = start
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read some rows of some columns."""
+        """Gives some rows of some columns."""
         return self._whole.read(names, self._start + start, self._start + stop)
 
 
-def take_rows(columns: Mapping[str, FloatArray], rows: IntArray) -> Mapping[str, FloatArray]:
-    """Return the rows of these numbers, in this order; lazy columns stay lazy.
+class SelectedColumns(LazyColumns):
+    """Some columns of others."""
 
-    Args:
-        columns: Columns of equal length.
-        rows: Numbers of rows, shape (n,); of lazy columns, neighbours should not be far apart.
-    """
-    if isinstance(columns, LazyColumns):
-        return _TakenRows(columns, rows)
-    return {name: values[rows] for name, values in columns.items()}
-
-
-class _TakenRows(LazyColumns):
-    """Some rows of lazy columns, in any order."""
-
-    def __init__(self, whole: LazyColumns, rows: IntArray) -> None:
-        super().__init__(whole.names, len(rows))
-        self._whole = whole
-        self._rows = rows
+    def __init__(self, columns: Mapping[str, FloatArray], names: Sequence[str], row_count: int) -> None:
+        super().__init__(names, row_count)
+        self._columns = columns
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read some rows of some columns."""
-        rows = self._rows[start:stop]
-        if len(rows) == 0:
-            return {name: np.empty(0) for name in names}
-        first = int(rows.min())
-        part = self._whole.read(names, first, int(rows.max()) + 1)
-        return {name: values[rows - first] for name, values in part.items()}
+        """Gives some rows of some columns."""
+        return read_rows(self._columns, names, start, stop)
 
 
 def select_columns(columns: Mapping[str, FloatArray], names: Sequence[str]) -> Mapping[str, FloatArray]:
-    """Return some columns; lazy columns stay lazy."""
+    """Gives some columns; nothing is read."""
     if isinstance(columns, LazyColumns):
-        return _SelectedColumns(columns, names)
+        return SelectedColumns(columns, names, columns.row_count)
     return {name: columns[name] for name in names}
 
 
-class _SelectedColumns(LazyColumns):
-    """Some of other lazy columns."""
+class KeptRows(LazyColumns):
+    """The rows of lazy columns that a clock kept."""
 
-    def __init__(self, whole: LazyColumns, names: Sequence[str]) -> None:
-        super().__init__(names, whole.row_count)
+    def __init__(self, whole: LazyColumns, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        self._rows = np.flatnonzero(keep)
+        super().__init__(whole.names, len(self._rows))
         self._whole = whole
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read some rows of some columns."""
-        return self._whole.read(names, start, stop)
+        """Gives some rows of some columns."""
+        rows = self._rows[start:stop]
+        if len(rows) == 0:
+            return {name: np.empty(0) for name in names}
+        part = self._whole.read(names, int(rows[0]), int(rows[-1]) + 1)
+        return {name: values[rows - rows[0]] for name, values in part.items()}
 
 
 class MappedColumns(LazyColumns):
     """Columns under other names, each scaled and shifted: ``scale * theirs + offset``."""
 
-    def __init__(self, whole: Mapping[str, FloatArray], row_count: int, sources: Mapping[str, ColumnSource]) -> None:
+    def __init__(
+        self, whole: Mapping[str, FloatArray], row_count: int, sources: Mapping[str, tuple[str, float, float]]
+    ) -> None:
         super().__init__(tuple(sources), row_count)
         self._whole = whole
         self._sources = dict(sources)
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read some rows of some columns."""
-        theirs = read_rows(self._whole, list(dict.fromkeys(self._sources[name].name for name in names)), start, stop)
-        return {name: rescale(theirs[self._sources[name].name], self._sources[name]) for name in names}
+        """Gives some rows of some columns."""
+        wanted = tuple(dict.fromkeys(self._sources[name][0] for name in names))
+        theirs = read_rows(self._whole, wanted, start, stop)
+        return {
+            name: rescale(theirs[source], scale, offset)
+            for name in names
+            for source, scale, offset in [self._sources[name]]
+        }
 
 
-def rescale(values: FloatArray, source: ColumnSource) -> FloatArray:
-    """Return ``scale * values + offset`` of a source; the values themselves where that changes nothing."""
-    if source.scale != 1.0:
-        values = values * source.scale
-    return values + source.offset if source.offset != 0.0 else values
-
-
-def find_blocks(starts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Find the blocks of rows that a range of rows meets.
-
-    Args:
-        starts: First row of each block, and the number of rows.
-        start: First row of the range.
-        stop: Row after its last.
-
-    Yields:
-        Number of the block, and the first row of the range in it and the row after the last.
-    """
-    for number in range(max(0, bisect_right(starts, start) - 1), len(starts) - 1):
-        low, high = max(start, starts[number]), min(stop, starts[number + 1])
-        if low >= stop:
-            return
-        if low < high:
-            yield number, low, high
+def rescale(values: FloatArray, scale: float, offset: float) -> FloatArray:
+    """Gives ``scale * values + offset``; the values themselves where that changes nothing."""
+    if scale != 1.0:
+        values = values * scale
+    return values + offset if offset != 0.0 else values
 
 
 class JoinedColumns(LazyColumns):
-    """Columns of several tables one after the other; not a number where a table lacks the column."""
+    """Columns one after the other; what one part does not have is not a number there."""
 
     def __init__(self, parts: Sequence[Mapping[str, FloatArray]], counts: Sequence[int]) -> None:
         names = tuple(dict.fromkeys(name for part in parts for name in part))
         super().__init__(names, sum(counts))
         self._parts = tuple(parts)
-        self._starts = [0, *np.cumsum(counts).tolist()]
+        self._starts = np.concatenate([[0], np.cumsum(counts)])
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read some rows of some columns."""
+        """Gives some rows of some columns."""
         result = {name: np.full(stop - start, np.nan) for name in names}
-        for number, low, high in find_blocks(self._starts, start, stop):
-            part, begin = self._parts[number], self._starts[number]
-            there = [name for name in names if name in part]
-            for name, values in read_rows(part, there, low - begin, high - begin).items():
-                result[name][low - start : high - start] = values
+        for part, first, last in zip(self._parts, self._starts[:-1], self._starts[1:], strict=True):
+            low, high = max(start, int(first)), min(stop, int(last))
+            if low < high:
+                there = [name for name in names if name in part]
+                for name, values in read_rows(part, there, low - int(first), high - int(first)).items():
+                    result[name][low - start : high - start] = values
         return result
 
 
@@ -210,30 +170,34 @@ class SpooledColumns(LazyColumns):
     def __init__(self, names: Sequence[str], file: BinaryIO, starts: Sequence[int]) -> None:
         super().__init__(names, starts[-1])
         self._file = file
-        self._starts = starts
+        self._starts = np.asarray(starts)
         weakref.finalize(self, file.close)
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Read some rows of some columns."""
+        """Gives some rows of some columns."""
         result = {name: np.empty(stop - start) for name in names}
-        for block, low, high in find_blocks(self._starts, start, stop):
-            begin, end = self._starts[block], self._starts[block + 1]
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        for block in range(max(first, 0), len(self._starts) - 1):
+            begin, end = int(self._starts[block]), int(self._starts[block + 1])
+            low, high = max(start, begin), min(stop, end)
+            if low >= stop:
+                break
             for name in names:
-                position = 8 * (begin * len(self.names) + self._numbers[name] * (end - begin) + low - begin)
-                piece = os.pread(self._file.fileno(), 8 * (high - low), position)
+                place = 8 * (begin * len(self.names) + self.place(name) * (end - begin) + low - begin)
+                piece = os.pread(self._file.fileno(), 8 * (high - low), place)
                 result[name][low - start : high - start] = np.frombuffer(piece, dtype=np.float64)
         return result
 
 
 class Spool:
-    """A buffer for blocks of rows of unknown number: in memory while they are few, then in a temporary file.
+    """Takes blocks of rows of unknown number; keeps them in memory until they are many, then in a temporary file.
 
     Args:
         names: Names of the columns.
-        name: The file that is read, for messages.
+        name: What is being read, for messages.
         memory: Bytes up to which the rows stay in memory.
-        folder: Folder of the temporary file; by default the system's (``TMPDIR``). The file has no name there, and is
-            deleted with the last recording that needs it.
+        folder: Where the temporary file goes; by default where the system puts them (``TMPDIR``). It has no name
+            there, and is gone with the last recording that needs it.
     """
 
     def __init__(self, names: Sequence[str], name: str, *, memory: int = MEMORY, folder: Path | None = None) -> None:
@@ -249,7 +213,7 @@ class Spool:
         self._starts = [0]
 
     def append(self, rows: FloatArray) -> None:
-        """Append rows, shape (n, n_columns), which must not be changed afterwards."""
+        """Takes rows, shape (n, n_columns), which must not be changed afterwards."""
         if len(rows) == 0:
             return
         self._blocks.append(rows)
@@ -260,14 +224,12 @@ class Spool:
             self._flush()
 
     def finish(self) -> Mapping[str, FloatArray]:
-        """Return the columns."""
+        """Gives the columns."""
         if self._file is None:
             table = np.empty((len(self.names), self.row_count))
-            start = 0
-            for block in self._take_blocks():
+            for start, block in self._taken():
                 table[:, start : start + len(block)] = block.T
-                start += len(block)
-            # A Recording takes over arrays that nobody can write to without a copy.
+            # What nobody can write to is taken over by the Recording without a copy.
             table.setflags(write=False)
             return {name: table[number] for number, name in enumerate(self.names)}
         self._flush()
@@ -275,12 +237,15 @@ class Spool:
             self._closing.detach()
         return SpooledColumns(self.names, self._file, self._starts)
 
-    def _take_blocks(self) -> Iterator[FloatArray]:
-        """Yield the blocks in memory, releasing each after its turn."""
+    def _taken(self) -> Iterator[tuple[int, FloatArray]]:
+        """Gives the blocks that wait, each with the rows before it, and lets go of them one by one."""
+        start = self.row_count - self._waiting
         self._waiting = 0
         blocks, self._blocks = self._blocks[::-1], []
         while blocks:
-            yield blocks.pop()
+            block = blocks.pop()
+            yield start, block
+            start += len(block)
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -292,7 +257,7 @@ class Spool:
                 self._closing = weakref.finalize(self, self._file.close)
             together: list[FloatArray] = []
             count = 0
-            for block in self._take_blocks():
+            for _, block in self._taken():
                 together.append(block)
                 count += len(block)
                 if count >= step:
@@ -302,10 +267,13 @@ class Spool:
                 self._write(together, step)
             self._file.flush()
         except OSError as error:
-            raise no_temporary_space(self._name, error) from error
+            raise RecordingError(
+                f"{self._name}: no room for it in the folder of temporary files ({error.strerror}); set TMPDIR to a "
+                "folder with room"
+            ) from error
 
     def _write(self, blocks: list[FloatArray], step: int) -> None:
-        """Write some blocks as pieces of at most `step` rows, each column of a piece together."""
+        """Writes some blocks as pieces of at most `step` rows, each column of a piece together."""
         rows = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
         for start in range(0, len(rows), step):
             piece = np.ascontiguousarray(rows[start : start + step].T)

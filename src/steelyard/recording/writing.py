@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
 from steelyard.model import as_path
-from steelyard.recording.file_errors import unwritable
 from steelyard.whole_file import draft_of
-from steelyard.wording import did_you_mean, show_name
+from steelyard.wording import did_you_mean, reason, show_name
 
 if TYPE_CHECKING:
     from steelyard.recording.recording import Recording
@@ -40,7 +39,10 @@ def write_recording(recording: Recording, path: str | Path) -> None:
     try:
         _check_and_write(recording, target)
     except OSError as error:
-        raise unwritable(show_name(target.name), error) from error
+        raise RecordingError(
+            f"{show_name(target.name)} cannot be written ({error.strerror or reason(error)}); choose another place, or "
+            "make room"
+        ) from error
 
 
 def check_ending(path: str | Path) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.kinematics import TreeMotion
 from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.decomposition import dependence_on, leading_columns
-from steelyard.regression.rows import all_columns
+from steelyard.regression.kernel_arrays import MotionArrays
+from steelyard.regression.rows import all_columns, tree_arrays
 from steelyard.regression.sensing import ALWAYS, Sensing, plan_rows
 from steelyard.regression.system import System
 
@@ -65,14 +65,14 @@ def _probe(model: Model, base: str, sensing: Sensing, gravity: tuple[float, ...]
     plan = plan_rows(model, sensing, frozenset())
     torques = plan.row_count - plan.rows.first_torque_row
     always = np.array([sole == ALWAYS for sole in plan.unknown_soles], dtype=np.bool_)
-    base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
+    width = max(1, model.position_size - (7 if model.base == "floating" else 0))
     generator = np.random.default_rng(0)
     triangle = np.zeros((0, total))
     found = 0
     count = _ROWS_PER_COLUMN * total // 6 + 20
     for _ in range(40):
-        q = generator.uniform(-np.pi, np.pi, size=(count, max(1, model.position_size - base_q)))
-        v, a = generator.normal(size=(2, count, max(1, model.velocity_size - base_v)))
+        q = generator.uniform(-np.pi, np.pi, size=(count, width))
+        v, a = generator.normal(size=(2, count, max(1, tree_arrays(model).v_size)))
         rate, turn, pull = generator.normal(size=(3, count, 3))
         if gravity:
             rate, turn, pull = np.zeros((count, 3)), np.zeros((count, 3)), np.tile(gravity, (count, 1))
@@ -81,7 +81,7 @@ def _probe(model: Model, base: str, sensing: Sensing, gravity: tuple[float, ...]
             if sole != ALWAYS:
                 members = [number for number, name in enumerate(plan.unknown_soles) if name == sole]
                 present[:, members] = generator.random(size=(count, 1)) < 0.5
-        motion = TreeMotion(q, v, a, rate, turn, pull)
+        motion = MotionArrays(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
         rows, kept = system.rows_of(plan, motion, present, np.zeros((count, len(sensing.measured) + torques)))
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, rows[:, :total]]), mode="r"))
         found += kept

@@ -9,15 +9,16 @@ import numpy as np
 from scipy.special import erf
 
 from steelyard.exceptions import EvidenceError
-from steelyard.regression.kernels import add_inertial_errors
+from steelyard.regression import kernels
+from steelyard.regression.rows import tree_arrays
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.kinematics import BodyMotions, TreeMotion
     from steelyard.model import Model
+    from steelyard.regression.kernel_arrays import MotionArrays, WalkArrays
     from steelyard.regression.sensing import RowPlan, Sensing
 
 PRIORS: dict[str, float | tuple[float, float]] = {
@@ -32,9 +33,6 @@ PRIORS: dict[str, float | tuple[float, float]] = {
     "torque_ripple": 0.2,  # N m: what a joint torque sensor, its gear and its cables add, by angle
 }
 """Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior."""
-
-INERTIAL = ("accelerometer_bias", "imu_mounting")
-"""Groups of the base link's inertial sensor, in the order of `add_inertial_errors`."""
 
 PRESLIDING = 5e-4
 """How far (rad or m) a joint goes on behind a reversal before its presliding friction turns around: half a milliradian,
@@ -81,7 +79,7 @@ def plan_nuisance(
                 Nuisance(f"{source.name}.offset", group, force if source.axis.startswith("f") else moment)
                 for source in sensing.measured
             ]
-        elif group in INERTIAL:
+        elif group in ("accelerometer_bias", "imu_mounting"):
             columns += [Nuisance(f"{group}.{axis}", group, float(usual)) for axis in "xyz"]  # type: ignore[arg-type]
         elif not sensing.torques:
             raise EvidenceError(f"{group} shows in joint torques, and none is used; name torques", names=[group])
@@ -115,44 +113,64 @@ def nuisance_columns(
     model: Model,
     columns: Sequence[Nuisance],
     plan: RowPlan,
-    motion: TreeMotion,
-    bodies: BodyMotions,
-    base: int,
+    walk: WalkArrays,
+    motion: MotionArrays,
     force_columns: FloatArray,
     sensing: Sensing,
     bandwidth: float | None = None,
 ) -> FloatArray:
-    """Compute the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.
+    """Gives the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.
 
-    Columns that depend on the parameters (errors of the inertial sensor) are linearised at the model's own.
+    What depends on the parameters (the inertial sensor's errors) is linear at the model's own.
 
     Args:
         model: The model.
         columns: Which columns.
         plan: The rows.
+        walk: The traversal.
         motion: The samples.
-        bodies: Motion of all bodies.
-        base: Body of the base link.
         force_columns: ``H`` of the measured sources, shape (n, n_rows, n_measured).
         sensing: What is measured.
-        bandwidth: Cutoff (Hz) to which the torques were smoothed, where they were.
+        bandwidth: Frequency (Hz) to which the torques were smoothed, where they were.
     """
-    count = len(motion.q)
+    count = len(motion.rate)
     out = np.zeros((count, plan.row_count, len(columns)))
     offsets = {f"{source.name}.offset": number for number, source in enumerate(sensing.measured)}
     torque_rows: dict[str, int] = {}
     for row, body in enumerate(plan.rows.torque_bodies):
         torque_rows.setdefault(model.bodies[int(body)].joint.name, plan.rows.first_torque_row + row)
-    tree = model.tree.arrays
-    inertial = np.zeros((count, plan.row_count, 6 if any(column.group in INERTIAL for column in columns) else 0))
-    if inertial.size:
-        add_inertial_errors(tree, plan.rows, bodies, base, np.ascontiguousarray(model.parameters), inertial)
+    tree = tree_arrays(model)
+
+    def forces(moved: MotionArrays) -> FloatArray:
+        needed = np.zeros((count, plan.row_count))
+        kernels.required_forces(tree, walk, plan.rows, moved, np.ascontiguousarray(model.parameters), needed)
+        return needed
+
     for number, column in enumerate(columns):
         if column.group == "wrench_offset":
             # Y φ = H (measured − offset)
             out[:, :, number] = force_columns[:, :, offsets[column.name]]
-        elif column.group in INERTIAL:
-            out[:, :, number] = inertial[:, :, 3 * INERTIAL.index(column.group) + "xyz".index(column.name[-1])]
+        elif column.group == "accelerometer_bias":
+            unit = np.zeros_like(motion.pull)
+            unit[:, "xyz".index(column.name[-1])] = 1.0
+            still = np.zeros_like(motion.v)
+            zeros = np.zeros_like(motion.rate)
+            # The wrench is linear in the proper acceleration: its coefficient is the wrench at rest in a unit field.
+            out[:, :, number] = -forces(motion._replace(v=still, a=still, rate=zeros, turn=zeros, pull=unit))
+        elif column.group == "imu_mounting":
+            axis = np.eye(3)["xyz".index(column.name[-1])]
+            turned = [
+                forces(
+                    motion._replace(
+                        rate=motion.rate + sign * np.cross(axis, motion.rate),
+                        turn=motion.turn + sign * np.cross(axis, motion.turn),
+                        pull=motion.pull + sign * np.cross(axis, motion.pull),
+                    )
+                )
+                for sign in (1.0, -1.0)
+            ]
+            # The wrench is quadratic in these: the central difference is its derivative, whatever the step.
+            out[:, :, number] = 0.5 * (turned[0] - turned[1])
         else:
             joint, _, wave = column.name.rpartition(f".{column.group}")
             body = model.joint_body(joint)

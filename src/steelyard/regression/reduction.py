@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steelyard.kinematics import compiled
+from steelyard.regression.kernel_arrays import compiled
 
 
 @compiled

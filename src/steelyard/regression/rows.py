@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.kinematics import TreeMotion, spread_motion
+from steelyard.kinematics import subtree_mask, traverse
 from steelyard.model import PARAMETER_COUNT
-from steelyard.motion import tree_motion
-from steelyard.regression.kernels import RowArrays, add_required_forces, fill_regressor
+from steelyard.regression import kernels
+from steelyard.regression.kernel_arrays import MotionArrays, RowArrays, TreeArrays, WalkArrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.kinematics import BodyMotions
     from steelyard.model import Model
     from steelyard.motion import Motion
 
-_BLOCK = 256
-"""Samples whose bodies' motion is held at a time: 1.5 MB for 30 bodies, which stays in a core's cache."""
+_WORTH_A_THREAD = 500
+
+
+@lru_cache(maxsize=64)
+def tree_arrays(model: Model) -> TreeArrays:
+    """Gives the tree for kernels; starts count from the first joint."""
+    tree = model.tree
+    base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
+    return TreeArrays(
+        tree.kinds,
+        tree.axes,
+        tree.rotations,
+        tree.translations,
+        tree.q_starts - base_q,
+        tree.v_starts - base_v,
+        model.velocity_size - base_v,
+    )
+
+
+@lru_cache(maxsize=256)
+def walk_arrays(model: Model, body: int) -> WalkArrays:
+    """Gives the traversal from a body, for kernels."""
+    walk = traverse(model, body)
+    return WalkArrays(walk.order, walk.source, walk.crossed, walk.upward)
 
 
 def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()) -> RowArrays:
@@ -45,11 +67,27 @@ def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()
     return RowArrays(
         np.array(model.link_bodies, dtype=np.int64),
         groups.astype(np.int64),
-        model.tree.subtrees,
+        subtree_mask(model),
         np.array(bodies, dtype=np.int64),
         np.array(components, dtype=np.int64),
         6 * (int(np.max(groups, initial=-1)) + 1),
     )
+
+
+def motion_arrays(motion: Motion) -> MotionArrays:
+    """Gives a motion for kernels."""
+    q, v, a, rate, turn, pull = (
+        np.ascontiguousarray(values, dtype=np.float64)
+        for values in (
+            motion.q,
+            motion.v,
+            motion.a,
+            motion.angular_velocity,
+            motion.angular_acceleration,
+            motion.proper_acceleration,
+        )
+    )
+    return MotionArrays(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
 
 
 def all_columns(model: Model) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -98,12 +136,11 @@ def static_rows(model: Model, q: Any, *, base: str | None = None) -> FloatArray:
     if positions.ndim != 2 or positions.shape[1] != width or not np.all(np.isfinite(positions)):
         raise MotionError(f"q has the shape {positions.shape}; postures need (n, {width}) finite numbers", channel="q")
     body = 0 if base is None else model.frame(base).body
-    still, at_rest = np.zeros((len(positions), model.velocity_size)), np.zeros((len(positions), 3))
-    bodies = spread_motion(model.tree, body, TreeMotion(positions, still, still, at_rest, at_rest, at_rest))
-    links = list(model.link_bodies)
-    out = np.zeros((len(positions), 3, len(links), PARAMETER_COUNT))
-    out[..., 0] = bodies.position[:, links].swapaxes(1, 2)
-    out[..., 1:4] = bodies.rotation[:, links].swapaxes(1, 2)
+    out = np.zeros((len(positions), 3, len(model.links), PARAMETER_COUNT))
+    links = np.array(model.link_bodies, dtype=np.int64)
+    still = np.zeros((len(positions), max(3, tree_arrays(model).v_size)))
+    at_rest = MotionArrays(positions, np.cos(positions), np.sin(positions), still, still, still, still, still)
+    kernels.static_rows(tree_arrays(model), walk_arrays(model, body), links, at_rest, out)
     return out.reshape(len(positions), 3, -1)
 
 
@@ -128,38 +165,46 @@ def joint_torques(model: Model, motion: Motion, parameters: Any = None) -> Float
 def _rows(model: Model, motion: Motion, plan: RowArrays, rows: int) -> FloatArray:
     columns = all_columns(model)
 
-    def fill(bodies: BodyMotions, out: FloatArray) -> None:
-        fill_regressor(model.tree.arrays, plan, bodies, columns, out)
+    def kernel(tree: TreeArrays, walk: WalkArrays, arrays: MotionArrays, out: FloatArray) -> None:
+        kernels.regressor_rows(tree, walk, plan, arrays, columns, out)
 
-    return _filled(model, motion, (rows, columns.size), fill)
+    return _filled(model, motion, (rows, columns.size), kernel)
 
 
 def _forces(model: Model, motion: Motion, plan: RowArrays, rows: int, parameters: Any) -> FloatArray:
     changed = model if parameters is None else model.with_parameters(parameters)
     shaped = np.ascontiguousarray(changed.parameters)
 
-    def fill(bodies: BodyMotions, out: FloatArray) -> None:
-        add_required_forces(model.tree.arrays, plan, bodies, shaped, out)
+    def kernel(tree: TreeArrays, walk: WalkArrays, arrays: MotionArrays, out: FloatArray) -> None:
+        kernels.required_forces(tree, walk, plan, arrays, shaped, out)
 
-    return _filled(model, motion, (rows, 1), fill)[:, :, 0]
+    return _filled(model, motion, (rows,), kernel)
 
 
 def _filled(
-    model: Model, motion: Motion, shape: tuple[int, ...], fill: Callable[[BodyMotions, FloatArray], None]
+    model: Model,
+    motion: Motion,
+    shape: tuple[int, ...],
+    kernel: Callable[[TreeArrays, WalkArrays, MotionArrays, FloatArray], None],
 ) -> FloatArray:
-    """Return an array of shape (n_samples, *shape) that `fill` writes from the bodies' motion, on all cores."""
+    """Gives an array of shape (n_samples, *shape) that a kernel fills, slice by slice, on all cores."""
     motion.check(model)
     out = np.zeros((len(motion), *shape))
-    base, states = model.frame(motion.base).body, tree_motion(motion)
+    tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
 
-    def fill_block(start: int) -> None:
-        block = slice(start, start + _BLOCK)
-        fill(spread_motion(model.tree, base, TreeMotion(*(each[block] for each in states))), out[block])
+    def fill(part: slice) -> None:
+        kernel(tree, walk, motion_arrays(motion.between(part.start, part.stop)), out[part])
 
-    blocks = range(0, len(motion), _BLOCK)
-    if len(blocks) == 1:
-        fill_block(0)
-        return out
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(fill_block, blocks))
+    _on_all_cores(fill, len(motion))
     return out
+
+
+def _on_all_cores(fill: Callable[[slice], None], count: int) -> None:
+    """Calls `fill` on slices of the samples, in threads: the kernels let each other run."""
+    workers = os.cpu_count() or 1
+    step = -(-count // workers)
+    if workers == 1 or count < _WORTH_A_THREAD:
+        fill(slice(0, count))
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(fill, (slice(start, min(count, start + step)) for start in range(0, count, step))))

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.kinematics import spread_motion
 from steelyard.model import PARAMETER_COUNT, WRENCH_AXES
-from steelyard.motion import tree_motion
-from steelyard.regression.kernels import add_required_forces, fill_force_map, fill_regressor
+from steelyard.regression import kernels
 from steelyard.regression.nuisance import Nuisance, nuisance_columns
 from steelyard.regression.reduction import reduce_rows
+from steelyard.regression.rows import motion_arrays, tree_arrays, walk_arrays
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from steelyard.arrays import BoolArray, FloatArray, IntArray
-    from steelyard.kinematics import BodyMotions, TreeMotion
+    from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression.kernels import SourceArrays
+    from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
     from steelyard.regression.noise import Noise
 
 
@@ -45,7 +42,7 @@ class System:
     sensing: Sensing
     nuisance: tuple[Nuisance, ...]
     noise: Noise | None
-    columns: IntArray
+    columns: np.ndarray[Any, np.dtype[np.int64]]
 
     @property
     def width(self) -> int:
@@ -59,30 +56,21 @@ class System:
             self.model, self.sensing, frozenset(name for name in soles if np.all(motion.contacts.get(name, True)))
         )
 
-    @cached_property
-    def base_body(self) -> int:
-        """Index of the base link's body."""
-        return self.model.frame(self.base).body
-
-    def spread(self, motion: TreeMotion) -> BodyMotions:
-        """Compute the motion of all bodies, from which rows, force maps and nuisance columns are made."""
-        return spread_motion(self.model.tree, self.base_body, motion)
-
     def rows(self, motion: Motion) -> tuple[FloatArray, int]:
-        """Compute the rows ``[Y | nuisance | f]``, shape (n · n_rows, width), and how many of them are not used up."""
+        """Gives the rows ``[Y | nuisance | f]``, shape (n · n_rows, width), and how many of them say something."""
         plan = self.plan(motion)
         present, forces = present_forces(plan, motion), self.forces(motion)
-        return self.rows_of(plan, tree_motion(motion), present, forces, motion.bandwidth)
+        return self.rows_of(plan, motion_arrays(motion), present, forces, motion.bandwidth)
 
     def rows_of(
         self,
         plan: RowPlan,
-        motion: TreeMotion,
-        present: BoolArray,
+        motion: MotionArrays,
+        present: np.ndarray[Any, np.dtype[np.bool_]],
         forces: FloatArray,
         bandwidth: float | None = None,
     ) -> tuple[FloatArray, int]:
-        """Compute the rows of some samples as `rows` does.
+        """Does what `rows` does, on arrays for kernels.
 
         Args:
             plan: The rows.
@@ -91,72 +79,64 @@ class System:
             forces: Measured components and torques, shape (n, n_measured + n_torques).
             bandwidth: `Motion.bandwidth`.
         """
-        bodies = self.spread(motion)
-        maps = self.force_map(plan, plan.measured, bodies)
-        right = self._right_hand_side(plan, maps, forces)
-        rows, kept = self._reduced(plan, motion, bodies, maps, right[:, :, None], present, bandwidth)
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        rows = np.zeros((len(forces), plan.row_count, self.width))
+        kernels.regressor_rows(tree, walk, plan.rows, motion, self.columns, rows)
+        maps = self._measured_map(plan, motion)
+        rows[:, :, -1] = self._right_hand_side(plan, maps, forces)
+        if self.nuisance:
+            place = self.width - 1 - len(self.nuisance)
+            rows[:, :, place:-1] = nuisance_columns(
+                self.model, self.nuisance, plan, walk, motion, maps, self.sensing, bandwidth
+            )
+        kept = self._reduce(rows, plan, motion, maps, present)
         return rows.reshape(-1, self.width), kept
 
     def rows_beside(self, motion: Motion, columns: Callable[[RowPlan, FloatArray], FloatArray]) -> FloatArray:
-        """Compute ``[Y | nuisance]`` with other columns beside them, all projected and whitened like `rows`.
+        """Gives ``[Y | nuisance]`` with other columns beside them, all projected and whitened like `rows`.
 
         Args:
             motion: The samples.
-            columns: What returns the other columns, shape (n, n_rows, n_columns), from the plan of the rows and ``H``
-                of the measured components, shape (n, n_rows, n_measured).
+            columns: What gives the other columns, shape (n, n_rows, n_columns), from the plan of the rows and ``H`` of
+                the measured components, shape (n, n_rows, n_measured).
 
         Returns:
             Shape (n, n_rows, n_parameters + n_nuisance + n_columns).
         """
-        plan, states = self.plan(motion), tree_motion(motion)
-        bodies = self.spread(states)
-        maps = self.force_map(plan, plan.measured, bodies)
-        present = present_forces(plan, motion)
-        return self._reduced(plan, states, bodies, maps, columns(plan, maps), present, motion.bandwidth)[0]
-
-    def _reduced(
-        self,
-        plan: RowPlan,
-        motion: TreeMotion,
-        bodies: BodyMotions,
-        maps: FloatArray,
-        others: FloatArray,
-        present: BoolArray,
-        bandwidth: float | None,
-    ) -> tuple[FloatArray, int]:
-        """Compute ``[Y | nuisance | others]``, projected and whitened, and how many rows are not used up."""
-        last = self.width - 1
-        rows = np.zeros((len(maps), plan.row_count, last + others.shape[2]))
-        fill_regressor(self.model.tree.arrays, plan.rows, bodies, self.columns, rows)
+        plan = self.plan(motion)
+        arrays = motion_arrays(motion)
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        maps = self._measured_map(plan, arrays)
+        others = columns(plan, maps)
+        first, place = self.width - 1 - len(self.nuisance), self.width - 1
+        rows = np.zeros((len(motion), plan.row_count, place + others.shape[2]))
+        kernels.regressor_rows(tree, walk, plan.rows, arrays, self.columns, rows)
         if self.nuisance:
-            rows[:, :, last - len(self.nuisance) : last] = self.nuisance_columns(plan, motion, bodies, maps, bandwidth)
-        rows[:, :, last:] = others
-        return rows, self._reduce(rows, plan, bodies, maps, present)
+            rows[:, :, first:place] = nuisance_columns(
+                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing, motion.bandwidth
+            )
+        rows[:, :, place:] = others
+        self._reduce(rows, plan, arrays, maps, present_forces(plan, motion))
+        return rows
 
-    def nuisance_columns(
-        self, plan: RowPlan, motion: TreeMotion, bodies: BodyMotions, maps: FloatArray, bandwidth: float | None
-    ) -> FloatArray:
-        """Compute the nuisance columns of some samples; see `steelyard.regression.nuisance.nuisance_columns`."""
-        return nuisance_columns(
-            self.model, self.nuisance, plan, motion, bodies, self.base_body, maps, self.sensing, bandwidth
-        )
-
-    def required_forces(self, plan: RowPlan, bodies: BodyMotions, parameters: FloatArray) -> FloatArray:
-        """Compute ``Y φ`` without forming ``Y``, neither projected nor whitened; shape (n, n_rows)."""
-        needed = np.zeros((len(bodies.position), plan.row_count, 1))
+    def needed(self, plan: RowPlan, motion: Motion, parameters: FloatArray) -> FloatArray:
+        """Gives ``Y φ`` without forming ``Y``, neither projected nor whitened; shape (n, n_rows)."""
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        needed = np.zeros((len(motion), plan.row_count))
         shaped = np.ascontiguousarray(parameters, dtype=np.float64).reshape(-1, PARAMETER_COUNT)
-        add_required_forces(self.model.tree.arrays, plan.rows, bodies, shaped, needed)
-        return needed[:, :, 0]
+        kernels.required_forces(tree, walk, plan.rows, motion_arrays(motion), shaped, needed)
+        return needed
 
     def residuals(self, motion: Motion, parameters: FloatArray) -> FloatArray:
-        """Compute ``Y φ − H f``, projected and whitened like the rows, without forming ``Y``; shape (n, n_rows)."""
+        """Gives ``Y φ − H f``, projected and whitened like the rows, without forming ``Y``; shape (n, n_rows)."""
         plan = self.plan(motion)
-        bodies = self.spread(tree_motion(motion))
-        maps = self.force_map(plan, plan.measured, bodies)
-        left = self.required_forces(plan, bodies, parameters)
-        left -= self._right_hand_side(plan, maps, self.forces(motion))
-        self._reduce(left[:, :, None], plan, bodies, maps, present_forces(plan, motion))
-        return left
+        arrays = motion_arrays(motion)
+        needed = self.needed(plan, motion, parameters)
+        maps = self._measured_map(plan, arrays)
+        needed -= self._right_hand_side(plan, maps, self.forces(motion))
+        rows = needed[:, :, None]
+        self._reduce(rows, plan, arrays, maps, present_forces(plan, motion))
+        return needed
 
     def forces(self, motion: Motion) -> FloatArray:
         """Gives the measured wrench components and torques side by side, shape (n, n_measured + n_torques)."""
@@ -169,11 +149,14 @@ class System:
             columns += [values] if values.ndim == 1 else list(values.T)
         return np.stack(columns, axis=1) if columns else np.zeros((len(motion), 0))
 
-    def force_map(self, plan: RowPlan, sources: SourceArrays, bodies: BodyMotions) -> FloatArray:
-        """Compute ``H``: what a unit of each source adds to the right-hand side, shape (n, n_rows, n_sources)."""
-        maps = np.zeros((len(bodies.position), plan.row_count, len(sources.bodies)))
+    def _measured_map(self, plan: RowPlan, motion: MotionArrays) -> FloatArray:
+        return self._map(plan, plan.measured, motion)
+
+    def _map(self, plan: RowPlan, sources: SourceArrays, motion: MotionArrays) -> FloatArray:
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        maps = np.zeros((len(motion.rate), plan.row_count, len(sources.bodies)))
         if len(sources.bodies):
-            fill_force_map(self.model.tree.arrays, plan.rows, bodies, sources, maps)
+            kernels.force_map(tree, walk, plan.rows, motion, sources, maps)
         return maps
 
     def _right_hand_side(self, plan: RowPlan, maps: FloatArray, forces: FloatArray) -> FloatArray:
@@ -186,17 +169,17 @@ class System:
         self,
         rows: FloatArray,
         plan: RowPlan,
-        bodies: BodyMotions,
+        motion: MotionArrays,
         maps: FloatArray,
-        present: BoolArray,
+        present: np.ndarray[Any, np.dtype[np.bool_]],
     ) -> int:
-        """Project and whiten rows in place, and return how many are not used up."""
+        """Projects and whitens rows in place, and gives how many say something."""
         count = len(rows)
         if self.noise is None and not len(plan.unknown_soles):
             return count * plan.row_count
         roots = np.zeros((count, plan.row_count, 0))
         if self.noise is not None:
-            floor = self.force_map(plan, plan.floor, bodies)
+            floor = self._map(plan, plan.floor, motion)
             floor *= np.resize(self.noise.floor, floor.shape[2])
             torque = np.zeros((plan.row_count, len(self.noise.torques)))
             torque[
@@ -205,11 +188,11 @@ class System:
             shaped = np.broadcast_to(torque, (count, *torque.shape))
             roots = np.concatenate([maps * self.noise.wrenches, floor, shaped], axis=2)
         kept = np.empty(count, dtype=np.int64)
-        reduce_rows(rows, roots, self.force_map(plan, plan.unknown, bodies), present, kept)
+        reduce_rows(rows, roots, self._map(plan, plan.unknown, motion), present, kept)
         return int(kept.sum())
 
 
-def present_forces(plan: RowPlan, motion: Motion) -> BoolArray:
+def present_forces(plan: RowPlan, motion: Motion) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Tells which unknown forces act at each sample, shape (n, n_unknown)."""
     present = np.ones((len(motion), len(plan.unknown_soles)), dtype=np.bool_)
     for number, sole in enumerate(plan.unknown_soles):

@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steelyard.model import WRENCH_AXES
-from steelyard.motion import tree_motion
-from steelyard.regression import System, plan_rows, present_forces, reduce_rows
+from steelyard.regression import (
+    System,
+    kernels,
+    motion_arrays,
+    nuisance_columns,
+    plan_rows,
+    present_forces,
+    reduce_rows,
+    tree_arrays,
+    walk_arrays,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.kinematics import BodyMotions
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression import Nuisance, RowPlan, Sensing
+    from steelyard.regression import MotionArrays, Nuisance, RowPlan, Sensing, SourceArrays
 
     BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -133,18 +141,21 @@ class Predictor:
             motion: The samples.
             plan: `Predictor.plan`.
         """
-        system = System(self.model, self.base, self.sensing, self.nuisance, None, np.zeros((0, 0), dtype=np.int64))
-        states = tree_motion(motion)
-        bodies = system.spread(states)
+        arrays = motion_arrays(motion)
+        system = System(self.model, self.base, self.sensing, (), None, np.zeros((0, 0), dtype=np.int64))
         first = plan.rows.first_torque_row
-        maps = system.force_map(plan, plan.measured, bodies)
+        maps = self._map(plan, plan.measured, arrays)
         forces = system.forces(motion)
         felt = np.einsum("nkm,nm->nk", maps, forces[:, : len(self.sensing.measured)])
         torques = forces[:, len(self.sensing.measured) :]
-        needed = self._needed(system, plan, bodies)
+        needed = self._needed(system, plan, motion)
         if self.nuisance:
-            needed += system.nuisance_columns(plan, states, bodies, maps, motion.bandwidth) @ self.values
-        unknown = system.force_map(plan, plan.unknown, bodies)
+            walk = walk_arrays(self.model, self.model.frame(self.base).body)
+            columns = nuisance_columns(
+                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing, motion.bandwidth
+            )
+            needed += columns @ self.values
+        unknown = self._map(plan, plan.unknown, arrays)
         present = present_forces(plan, motion)
         unknown *= present[:, None, :]
         chosen = np.repeat(self.part(plan), 6)
@@ -167,14 +178,21 @@ class Predictor:
         left = np.square(rows).sum(axis=1).T
         return Prediction(wrench, torque, left, int(kept.sum()), hidden, bool(chosen.any()))
 
-    def _needed(self, system: System, plan: RowPlan, bodies: BodyMotions) -> FloatArray:
+    def _needed(self, system: System, plan: RowPlan, motion: Motion) -> FloatArray:
         """Gives ``Y φ`` of each candidate, shape (n_candidates, n, n_rows)."""
         done: dict[int, FloatArray] = {}
         for parameters in self.parameters:
             if id(parameters) not in done:
-                done[id(parameters)] = system.required_forces(plan, bodies, parameters)
+                done[id(parameters)] = system.needed(plan, motion, parameters)
         pairs = zip(self.parameters, self.scales, strict=True)
         return np.stack([scale * done[id(parameters)] for parameters, scale in pairs])
+
+    def _map(self, plan: RowPlan, sources: SourceArrays, motion: MotionArrays) -> FloatArray:
+        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
+        maps = np.zeros((len(motion.rate), plan.row_count, len(sources.bodies)))
+        if len(sources.bodies):
+            kernels.force_map(tree, walk, plan.rows, motion, sources, maps)
+        return maps
 
 
 def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class ConstraintRows:
+class Rows:
     """Linear bounds on the parameters, ``lower ≤ matrix φ ≤ upper``.
 
     Attributes:
@@ -45,10 +45,10 @@ class ConstraintRows:
         values = self.matrix @ np.asarray(parameters, dtype=np.float64).reshape(-1)
         return np.asarray(np.maximum(0.0, np.maximum(self.lower - values, values - self.upper)))
 
-    def pick(self, which: Any) -> ConstraintRows:
+    def pick(self, which: Any) -> Rows:
         """Gives some of the rows, by index or by truth."""
         places = np.arange(len(self))[which]
-        return ConstraintRows(
+        return Rows(
             self.matrix[places],
             self.lower[places],
             self.upper[places],
@@ -57,9 +57,9 @@ class ConstraintRows:
         )
 
 
-def join_rows(parts: Sequence[ConstraintRows], parameter_count: int) -> ConstraintRows:
+def join_rows(parts: Sequence[Rows], parameter_count: int) -> Rows:
     """Gives several sets of rows as one; `parameter_count` is the length of ``φ``."""
-    return ConstraintRows(
+    return Rows(
         np.concatenate([np.zeros((0, parameter_count)), *(part.matrix for part in parts)]),
         np.concatenate([np.zeros(0), *(part.lower for part in parts)]),
         np.concatenate([np.zeros(0), *(part.upper for part in parts)]),
@@ -68,7 +68,7 @@ def join_rows(parts: Sequence[ConstraintRows], parameter_count: int) -> Constrai
     )
 
 
-class CutFamily(Protocol):
+class Separator(Protocol):
     """A family of rows, infinite or very large, all of them lower bounds."""
 
     @property
@@ -79,10 +79,10 @@ class CutFamily(Protocol):
     def names(self) -> tuple[str, ...]:
         """What it is about, one name per link."""
 
-    def first(self, *, fine: bool = False) -> ConstraintRows:
+    def first(self, *, fine: bool = False) -> Rows:
         """Gives rows to begin with; some more where nothing else draws a search towards what is possible."""
 
-    def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> ConstraintRows:
+    def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> Rows:
         """Gives rows that parameters (n_links, 10) break by more than `tolerance` times the link's own size."""
 
     def violation(self, parameters: FloatArray) -> FloatArray:
@@ -95,26 +95,26 @@ class ConstraintSystem:
 
     Attributes:
         rows: The rows that can be listed.
-        cut_families: The families that cannot.
+        separators: The families that cannot.
         remarks: What a user should know of it, in sentences.
         links: Names of all links of the robot.
     """
 
-    rows: ConstraintRows
-    cut_families: tuple[CutFamily, ...]
+    rows: Rows
+    separators: tuple[Separator, ...]
     remarks: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of constraints that are there, each once."""
-        return tuple(dict.fromkeys([*self.rows.kinds, *(family.kind for family in self.cut_families)]))
+        return tuple(dict.fromkeys([*self.rows.kinds, *(separator.kind for separator in self.separators)]))
 
     def of(self, kinds: Collection[str]) -> ConstraintSystem:
         """Gives the part that comes from some kinds of constraints."""
         mask = np.array([kind in kinds for kind in self.rows.kinds], dtype=np.bool_)
-        chosen = tuple(family for family in self.cut_families if family.kind in kinds)
-        return replace(self, rows=self.rows.pick(mask), cut_families=chosen)
+        chosen = tuple(separator for separator in self.separators if separator.kind in kinds)
+        return replace(self, rows=self.rows.pick(mask), separators=chosen)
 
     def worst(self, parameters: Any) -> tuple[float, str]:
         """Gives the greatest violation, in SI units, and what it is of; zero and nothing where all holds."""
@@ -122,7 +122,7 @@ class ConstraintSystem:
         greatest, name = 0.0, ""
         for names, values in [
             (self.rows.names, self.rows.violation(array)),
-            *((family.names, family.violation(array)) for family in self.cut_families),
+            *((separator.names, separator.violation(array)) for separator in self.separators),
         ]:
             if len(values) and float(np.max(values)) > greatest:
                 greatest, name = float(np.max(values)), names[int(np.argmax(values))]

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification.constraints.constraint_system import ConstraintRows, join_rows
+from steelyard.identification.constraints.constraint_system import Rows, join_rows
 from steelyard.model import PARAMETER_COUNT, Frozen, MirrorWithin, TotalMass, parameter_names
 from steelyard.wording import in_words
 
@@ -63,7 +63,8 @@ def refuse_contradictions(system: ConstraintSystem, unknowns: ParameterSet) -> t
     """
     size = len(unknowns.start)
     rows = join_rows(
-        [system.rows, _held_rows(system, unknowns), *(family.first(fine=True) for family in system.cut_families)], size
+        [system.rows, _held_rows(system, unknowns), *(separator.first(fine=True) for separator in system.separators)],
+        size,
     )
     if _holds(system, rows, unknowns):
         return ()
@@ -75,7 +76,7 @@ def refuse_contradictions(system: ConstraintSystem, unknowns: ParameterSet) -> t
         if answer.parameters is None:
             return (_UNTOLD.format(answer.trouble),)
         place = answer.parameters.reshape(-1, PARAMETER_COUNT)
-        cuts = [family.violated(place, _APART) for family in system.cut_families]
+        cuts = [separator.violated(place, _APART) for separator in system.separators]
         if not any(len(cut) for cut in cuts):
             return ()
         rows = join_rows([rows, *cuts], size)
@@ -98,7 +99,7 @@ class _Programme:
     scales: FloatArray
     start: FloatArray
 
-    def solve(self, rows: ConstraintRows) -> _Answer:
+    def solve(self, rows: Rows) -> _Answer:
         """Gives parameters deep inside all rows, or the rows that leave no room.
 
         The depth is at most one, and at most half as much as a row with two sides is wide; equations are kept exactly.
@@ -125,7 +126,7 @@ class _Programme:
             return _Answer(trouble=f"the linear programme ended with {' '.join(str(found.message).split())!r}")
         return _Answer(parameters=self.start + self.scales * found.x[:-1])
 
-    def guilty(self, rows: ConstraintRows) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    def guilty(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]] | None:
         """Gives the rows without which the least violation would be smaller; None where all can hold.
 
         It is ``min t`` with every row, equations too, broken by at most ``t``. The rows with multipliers alone leave no
@@ -146,7 +147,7 @@ class _Programme:
         weights = np.abs(found.ineqlin.marginals)
         return np.unique(sides.origin[weights > 1e-9 * np.max(weights)])
 
-    def reduce(self, rows: ConstraintRows, guilty: np.ndarray[Any, np.dtype[np.int64]]) -> ConstraintRows:
+    def reduce(self, rows: Rows, guilty: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
         """Gives an irreducible part of contradictory rows: without any one, the others can hold."""
         kept = rows.pick(guilty)
         if self.guilty(kept) is None:
@@ -157,7 +158,7 @@ class _Programme:
                 kept = fewer
         return kept
 
-    def _scaled(self, rows: ConstraintRows) -> tuple[csr_array, FloatArray, FloatArray]:
+    def _scaled(self, rows: Rows) -> tuple[csr_array, FloatArray, FloatArray]:
         """Gives the rows on ``y``, each of length one."""
         scaled = rows.matrix * self.scales
         lengths = np.linalg.norm(scaled, axis=1)
@@ -187,7 +188,7 @@ def _sides(matrix: csr_array, lower: FloatArray, upper: FloatArray, which: Any) 
     )
 
 
-def _held_rows(system: ConstraintSystem, unknowns: ParameterSet) -> ConstraintRows:
+def _held_rows(system: ConstraintSystem, unknowns: ParameterSet) -> Rows:
     """Gives the equations of what is not looked for, and of what is tied to its mirror image.
 
     A frozen parameter that is not looked for is left to the row that freezes it, which says it better.
@@ -210,10 +211,10 @@ def _held_rows(system: ConstraintSystem, unknowns: ParameterSet) -> ConstraintRo
             continue
         places.append(place)
         words.append(f"{names[place]} {_TIED if tied else 'not looked for'}")
-    return ConstraintRows(matrix[places], values[places], values[places], tuple(words), (HELD,) * len(places))
+    return Rows(matrix[places], values[places], values[places], tuple(words), (HELD,) * len(places))
 
 
-def _holds(system: ConstraintSystem, rows: ConstraintRows, unknowns: ParameterSet) -> bool:
+def _holds(system: ConstraintSystem, rows: Rows, unknowns: ParameterSet) -> bool:
     """Tells whether the start satisfies everything, as it is or with the total mass that is asked for."""
     scales = _scales(unknowns.reference)
     sizes = np.linalg.norm(rows.matrix * scales, axis=1)
@@ -225,7 +226,7 @@ def _holds(system: ConstraintSystem, rows: ConstraintRows, unknowns: ParameterSe
             candidates.append(start * (0.5 * (lower + upper) / mass))
     return any(
         np.all(rows.violation(place) <= _APART * sizes)
-        and not any(len(family.violated(place, _APART)) for family in system.cut_families)
+        and not any(len(separator.violated(place, _APART)) for separator in system.separators)
         for place in candidates
     )
 
@@ -244,7 +245,7 @@ def _place(kind: str) -> int:
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
-def _error(rows: ConstraintRows) -> IdentifiabilityError:
+def _error(rows: Rows) -> IdentifiabilityError:
     ordered = sorted(range(len(rows)), key=lambda row: _place(rows.kinds[row]))
     names = list(dict.fromkeys(rows.names[row] for row in ordered))
     if len(names) == 1:
@@ -260,7 +261,7 @@ def _error(rows: ConstraintRows) -> IdentifiabilityError:
     )
 
 
-def _is_frozen_pair(rows: ConstraintRows) -> bool:
+def _is_frozen_pair(rows: Rows) -> bool:
     """Tells whether it is only that two links are to stay as they are, and to be alike, and are not."""
     frozen = {name.rpartition(".")[0] for name, kind in zip(rows.names, rows.kinds, strict=True) if kind == Frozen.kind}
     others = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification.constraints.constraint_system import ConstraintRows, join_rows
+from steelyard.identification.constraints.constraint_system import Rows, join_rows
 from steelyard.identification.constraints.directions import TENSOR_START, half_directions, tensor_rows
 from steelyard.model import PARAMETER_COUNT, ComInside, PositiveInertia, rotational_inertia_at_origin
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class InertiaCuts:
+class InertiaSeparator:
     """``vᵀ I v ≥ ε`` for the unit vectors ``v``, all of them or those of a finite set: [jovic2016] (13)-(14).
 
     Attributes:
@@ -44,7 +44,7 @@ class InertiaCuts:
         """The name of each link's bound."""
         return tuple(f"{self.links[place]} inertia" for place in self.places)
 
-    def first(self, *, fine: bool = False) -> ConstraintRows:
+    def first(self, *, fine: bool = False) -> Rows:
         """Gives three rows for each link, its axes, and six more of an icosahedron where a fine start is asked for.
 
         Of a finite set they are those nearest to these.
@@ -55,13 +55,13 @@ class InertiaCuts:
             chosen = self.directions[np.unique(nearest)]
         return self._all_links(chosen)
 
-    def every(self) -> ConstraintRows:
+    def every(self) -> Rows:
         """Gives all rows of a finite set; there are as many as links times directions."""
         if self.directions is None:
             raise IdentifiabilityError("there are infinitely many directions; give PositiveInertia a finite set")
         return self._all_links(self.directions)
 
-    def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> ConstraintRows:
+    def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> Rows:
         """Gives the eigenvectors of each eigenvalue below ε, or the worst of the finite set and those near them."""
         values, vectors = np.linalg.eigh(rotational_inertia_at_origin(parameters[self.places]))
         limits = self.least - tolerance * self.scales
@@ -87,7 +87,7 @@ class InertiaCuts:
             least = np.min(self._along(parameters), axis=1, initial=np.inf)
         return np.asarray(np.maximum(0.0, self.least - least))
 
-    def _all_links(self, directions: FloatArray) -> ConstraintRows:
+    def _all_links(self, directions: FloatArray) -> Rows:
         count = len(self.places)
         return self._rows(np.repeat(np.arange(count), len(directions)), np.tile(directions, (count, 1)))
 
@@ -96,7 +96,7 @@ class InertiaCuts:
         assert self.directions is not None  # noqa: S101  (the callers have asked)
         return np.asarray(parameters[self.places, TENSOR_START:] @ tensor_rows(self.directions).T)
 
-    def _rows(self, which: Any, directions: FloatArray) -> ConstraintRows:
+    def _rows(self, which: Any, directions: FloatArray) -> Rows:
         matrix = np.zeros((len(which), PARAMETER_COUNT * len(self.links)))
         rows = tensor_rows(directions)
         for row, each in enumerate(which):
@@ -107,11 +107,11 @@ class InertiaCuts:
             for each, (x, y, z) in zip(which, directions, strict=True)
         )
         lower = np.asarray(self.least[which], dtype=np.float64)
-        return ConstraintRows(matrix, lower, np.full(len(lower), np.inf), names, (self.kind,) * len(lower))
+        return Rows(matrix, lower, np.full(len(lower), np.inf), names, (self.kind,) * len(lower))
 
 
 @dataclass(frozen=True, eq=False)
-class HullCuts:
+class HullSeparator:
     """The centre of mass of each link is inside the convex hull of its shapes, ``m d − n · (mx, my, mz) ≥ 0``.
 
     Attributes:
@@ -133,7 +133,7 @@ class HullCuts:
         """The name of each link's bound."""
         return tuple(f"{self.links[place]} CoM in its hull" for place in self.places)
 
-    def first(self, *, fine: bool = False) -> ConstraintRows:
+    def first(self, *, fine: bool = False) -> Rows:
         """Gives the box around each hull, which its facets imply."""
         parts = [
             box_rows(self.links, int(place), volume.box, self.kind)
@@ -141,7 +141,7 @@ class HullCuts:
         ]
         return join_rows(parts, PARAMETER_COUNT * len(self.links))
 
-    def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> ConstraintRows:
+    def violated(self, parameters: FloatArray, tolerance: float = 0.0) -> Rows:
         """Gives for each link outside its hull the facet farthest behind it, and the one it went out through."""
         parts = []
         for place, volume, scale in zip(self.places, self.volumes, self.scales, strict=True):
@@ -158,7 +158,7 @@ class HullCuts:
             parts.append(self._rows(int(place), facets[chosen]))
         return join_rows(parts, PARAMETER_COUNT * len(self.links))
 
-    def every(self) -> ConstraintRows:
+    def every(self) -> Rows:
         """Gives all rows: one for each facet of each link."""
         parts = [
             self._rows(int(place), _facets(volume)) for place, volume in zip(self.places, self.volumes, strict=True)
@@ -173,7 +173,7 @@ class HullCuts:
         ]
         return np.array(beyond, dtype=np.float64)
 
-    def _rows(self, place: int, facets: FloatArray) -> ConstraintRows:
+    def _rows(self, place: int, facets: FloatArray) -> Rows:
         count, begin = len(facets), PARAMETER_COUNT * place
         matrix = np.zeros((count, PARAMETER_COUNT * len(self.links)))
         matrix[:, begin] = facets[:, 3]
@@ -182,7 +182,7 @@ class HullCuts:
             f"{self.links[place]} CoM along ({x:.2f}, {y:.2f}, {z:.2f}) <= {distance:.4g}"
             for x, y, z, distance in facets
         )
-        return ConstraintRows(matrix, np.zeros(count), np.full(count, np.inf), names, (self.kind,) * count)
+        return Rows(matrix, np.zeros(count), np.full(count, np.inf), names, (self.kind,) * count)
 
 
 def _facets(volume: Volume) -> FloatArray:
@@ -194,7 +194,7 @@ def _beyond(facets: FloatArray, parameters: FloatArray) -> FloatArray:
     return np.asarray(facets[:, :3] @ parameters[1:4] - parameters[0] * facets[:, 3])
 
 
-def box_rows(links: Sequence[str], place: int, box: FloatArray, kind: str = ComInside.kind) -> ConstraintRows:
+def box_rows(links: Sequence[str], place: int, box: FloatArray, kind: str = ComInside.kind) -> Rows:
     """Gives the six rows that keep a link's centre of mass in a box (2, 3): [jovic2016] (11)."""
     matrix = np.zeros((6, PARAMETER_COUNT * len(links)))
     begin, names = PARAMETER_COUNT * place, []
@@ -203,4 +203,4 @@ def box_rows(links: Sequence[str], place: int, box: FloatArray, kind: str = ComI
             matrix[2 * axis + side, begin] = -sign * box[side, axis]
             matrix[2 * axis + side, begin + 1 + axis] = sign
             names.append(f"{links[place]} CoM {'xyz'[axis]} {('>=', '<=')[side]} {box[side, axis]:.4g}")
-    return ConstraintRows(matrix, np.zeros(6), np.full(6, np.inf), tuple(names), (kind,) * 6)
+    return Rows(matrix, np.zeros(6), np.full(6, np.inf), tuple(names), (kind,) * 6)

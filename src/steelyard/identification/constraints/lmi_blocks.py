@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.identification.constraints.cutting_planes import InertiaCuts
+from steelyard.identification.constraints.cutting_planes import InertiaSeparator
 from steelyard.model import (
     PARAMETER_COUNT,
     Frozen,
@@ -18,7 +18,7 @@ from steelyard.model import (
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import ConstraintSystem
+    from steelyard.identification.constraints.resolve import ConstraintSystem
     from steelyard.identification.methods.scaled_unknowns import Unknowns
 
 _PSEUDO_INERTIAS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
@@ -113,9 +113,9 @@ def tensor_blocks(unknowns: Unknowns, system: ConstraintSystem) -> list[Block]:
     ``L Lᵀ`` is its reference's tensor. Of two links that are tied as images of each other one stands for both.
     """
     blocks: list[Block] = []
-    for family in system.cut_families:
-        if isinstance(family, InertiaCuts) and family.directions is None:
-            for block in _tensor_blocks(unknowns, family):
+    for separator in system.separators:
+        if isinstance(separator, InertiaSeparator) and separator.directions is None:
+            for block in _tensor_blocks(unknowns, separator):
                 if not any(
                     np.array_equal(block.columns, other.columns) and _are_alike(block, other) for other in blocks
                 ):
@@ -123,15 +123,15 @@ def tensor_blocks(unknowns: Unknowns, system: ConstraintSystem) -> list[Block]:
     return blocks
 
 
-def _tensor_blocks(unknowns: Unknowns, family: InertiaCuts) -> list[Block]:
+def _tensor_blocks(unknowns: Unknowns, separator: InertiaSeparator) -> list[Block]:
     bodies = project_to_interior(unknowns.problem.unknowns.reference.reshape(-1, PARAMETER_COUNT))
     blocks = []
-    for place, least in zip(family.places, family.least, strict=True):
+    for place, least in zip(separator.places, separator.least, strict=True):
         tensor = rotational_inertia_at_origin(bodies[place])
         frame = np.asarray(np.linalg.cholesky(tensor))
         inverse = np.linalg.inv(frame)
         asked = least * (inverse @ inverse.T) + _MARGIN * np.eye(3)
-        name = f"{family.links[place]} inertia >= {least:.3g}"
+        name = f"{separator.links[place]} inertia >= {least:.3g}"
         block = _block(name, int(place), unknowns, _TENSORS, frame, asked)
         if len(block.columns):
             blocks.append(Block(block.name, block.link, block.columns, block.basis, block.offset))
@@ -141,9 +141,11 @@ def _tensor_blocks(unknowns: Unknowns, family: InertiaCuts) -> list[Block]:
 def without_cones(system: ConstraintSystem) -> ConstraintSystem:
     """Gives the constraints without those that are semidefinite blocks."""
     kept = tuple(
-        family for family in system.cut_families if not isinstance(family, InertiaCuts) or family.directions is not None
+        separator
+        for separator in system.separators
+        if not isinstance(separator, InertiaSeparator) or separator.directions is not None
     )
-    return replace(system, cut_families=kept)
+    return replace(system, separators=kept)
 
 
 def body_in_words(block: Block, null_vectors: FloatArray) -> str:

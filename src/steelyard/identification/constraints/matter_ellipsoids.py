@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from steelyard.identification.constraints.constraint_system import ConstraintRows
+from steelyard.identification.constraints.constraint_system import Rows
 from steelyard.model import PARAMETER_COUNT, MatterInside, shape_points, to_pseudo_inertia
 
 if TYPE_CHECKING:
@@ -100,15 +100,15 @@ def enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:
     return _ELLIPSOIDS[key]
 
 
-def ellipsoid_rows(links: Sequence[str], place: int, ellipsoid: Ellipsoid) -> ConstraintRows:
+def ellipsoid_rows(links: Sequence[str], place: int, ellipsoid: Ellipsoid) -> Rows:
     """Gives the row that keeps a link's matter in an ellipsoid."""
     matrix = np.zeros((1, PARAMETER_COUNT * len(links)))
     matrix[0, PARAMETER_COUNT * place : PARAMETER_COUNT * (place + 1)] = ellipsoid.row()
     name = f"{links[place]}: matter inside its ellipsoid"
-    return ConstraintRows(matrix, np.zeros(1), np.full(1, np.inf), (name,), (MatterInside.kind,))
+    return Rows(matrix, np.zeros(1), np.full(1, np.inf), (name,), (MatterInside.kind,))
 
 
-def slab_rows(links: Sequence[str], place: int, box: FloatArray) -> ConstraintRows:
+def slab_rows(links: Sequence[str], place: int, box: FloatArray) -> Rows:
     """Gives the three rows ``∫ (x − low)(high − x) dm ≥ 0`` that keep a link's matter in a box (2, 3)."""
     matrix = np.zeros((3, PARAMETER_COUNT * len(links)))
     names = []
@@ -120,7 +120,7 @@ def slab_rows(links: Sequence[str], place: int, box: FloatArray) -> ConstraintRo
         begin = PARAMETER_COUNT * place
         matrix[axis, begin : begin + PARAMETER_COUNT] = np.einsum("kij,ij->k", _PSEUDO_INERTIAS, quadric)
         names.append(f"{links[place]}: matter from {'xyz'[axis]} = {low:.4g} to {high:.4g}")
-    return ConstraintRows(matrix, np.zeros(3), np.full(3, np.inf), tuple(names), (MatterInside.kind,) * 3)
+    return Rows(matrix, np.zeros(3), np.full(3, np.inf), tuple(names), (MatterInside.kind,) * 3)
 
 
 def _enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:

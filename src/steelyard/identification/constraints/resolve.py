@@ -8,13 +8,9 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraints.com_volumes import Volume, find_reach, find_volume
-from steelyard.identification.constraints.constraint_system import (
-    ConstraintRows,
-    ConstraintSystem,
-    CutFamily,
-    join_rows,
-)
-from steelyard.identification.constraints.cutting_planes import HullCuts, InertiaCuts, box_rows
+from steelyard.identification.constraints.constraint_system import ConstraintSystem, Rows, Separator, join_rows
+from steelyard.identification.constraints.contradictions import refuse_contradictions
+from steelyard.identification.constraints.cutting_planes import HullSeparator, InertiaSeparator, box_rows
 from steelyard.identification.constraints.directions import half_directions
 from steelyard.identification.constraints.matter_ellipsoids import (
     ellipsoid_rows,
@@ -54,6 +50,8 @@ if TYPE_CHECKING:
 _WORTH_SAYING = 1e-5
 """Distance (m) from which a centre of mass outside its volume is remarked on: what model files round away."""
 
+__all__ = ["ConstraintSystem", "Rows", "Separator", "join_rows", "refuse_contradictions", "resolve_constraints"]
+
 _DIAGONAL = tuple(PARAMETER_SYMBOLS.index(symbol) for symbol in ("Ixx", "Iyy", "Izz"))
 _BEYOND = 1.5
 """How many times the reference's own trace of inertia is always allowed: a model whose shapes are too small, or drawn
@@ -87,8 +85,8 @@ class _Resolution:
         self.reference = model.parameters
         self.remarks: list[str] = []
         self.unread: dict[str, str] = {}
-        self.parts: list[ConstraintRows] = []
-        self.cut_families: list[CutFamily] = []
+        self.parts: list[Rows] = []
+        self.separators: list[Separator] = []
         self.robot: dict[str, Constraint] = {}
         self.by_link: dict[str, dict[int, Any]] = {kind: {} for kind in CONSTRAINT_CLASSES}
         for constraint in constraints:
@@ -114,7 +112,7 @@ class _Resolution:
         self._masses()
         self._unreadable()
         return ConstraintSystem(
-            join_rows(self.parts, self.size), tuple(self.cut_families), tuple(self.remarks), self.links
+            join_rows(self.parts, self.size), tuple(self.separators), tuple(self.remarks), self.links
         )
 
     def _remark(self, links: Sequence[str], words: str, *, every: bool = False) -> None:
@@ -136,7 +134,7 @@ class _Resolution:
     def _add(self, kind: str, name: str, entries: dict[int, float], lower: float, upper: float) -> None:
         row = np.zeros((1, self.size))
         row[0, list(entries)] = list(entries.values())
-        self.parts.append(ConstraintRows(row, np.array([lower]), np.array([upper]), (name,), (kind,)))
+        self.parts.append(Rows(row, np.array([lower]), np.array([upper]), (name,), (kind,)))
 
     def _chosen(self, kind: str) -> list[tuple[int, Any]]:
         return sorted(self.by_link[kind].items())
@@ -197,7 +195,7 @@ class _Resolution:
             sizes = np.array([np.linalg.norm(volume.box[1] - volume.box[0]) for _, volume in hulls])
             scales = np.maximum(self.reference[places, 0], 1e-6) * sizes
             volumes = tuple(volume for _, volume in hulls)
-            self.cut_families.append(HullCuts(self.links, places, volumes, scales, kind))
+            self.separators.append(HullSeparator(self.links, places, volumes, scales, kind))
 
     def _volumes(self) -> list[tuple[int, ComInside, Volume]]:
         """Gives the volume of each link that has one; remarks on those that have none."""
@@ -251,7 +249,7 @@ class _Resolution:
             directions = None if subdivisions is None else half_directions(subdivisions)
             least = np.array([each for _, each in members], dtype=np.float64)
             scales = np.maximum(possible[places, 2], least)
-            self.cut_families.append(InertiaCuts(self.links, places, least, scales, directions))
+            self.separators.append(InertiaSeparator(self.links, places, least, scales, directions))
 
     def _matter(self) -> None:
         shapeless, widened = [], []
@@ -355,7 +353,7 @@ class _Resolution:
                     names, upper = [f"{name} <= {factor:g} x {of}", f"{name} >= {of} / {factor:g}"], np.inf
                 kinds = (MirrorWithin.kind,) * len(rows)
                 zeros = np.zeros(len(rows))
-                self.parts.append(ConstraintRows(np.array(rows), zeros, np.full(len(rows), upper), tuple(names), kinds))
+                self.parts.append(Rows(np.array(rows), zeros, np.full(len(rows), upper), tuple(names), kinds))
 
     def _masses(self) -> None:
         weightless = []

@@ -93,7 +93,7 @@ def solve_geometric(
     within, free, at_edges = posterior, None, False
     active: tuple[str, ...] = ()
     certificate = Certificate(share_of_slope(landscape, weights, place), 0.0, 0.0, steps, 0)
-    if len(system.rows) or system.cut_families:
+    if len(system.rows) or system.separators:
         held = hold_constraints(problem, landscape, weights, system)
         place, posterior, active = held.place, held.covariance, held.active
         within, free, at_edges = held.within, held.free, held.at_edges

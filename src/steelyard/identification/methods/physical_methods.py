@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
-from steelyard.identification.constraints.contradictions import refuse_contradictions
-from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.constraints.resolve import refuse_contradictions, resolve_constraints
 from steelyard.identification.estimate.estimate import Certificate
 from steelyard.identification.link_groups import group_links
 from steelyard.identification.methods.conic import FLOOR, solve_conic
 from steelyard.identification.methods.geometric import solve_geometric
 from steelyard.identification.methods.marginal_likelihood import VOLUME
 from steelyard.identification.methods.solution import Solution, certified, merge_constraints
-from steelyard.identification.sampling.drawn_families import with_cut_families
+from steelyard.identification.sampling.drawn_families import with_separators
 from steelyard.identification.sampling.draws import draw_errors
 from steelyard.identification.sampling.posterior import build_posterior
 from steelyard.model import (
@@ -116,7 +115,7 @@ def solve_by_cones(task: Task, *, alpha: float = 1.0, floor: float = FLOOR, draw
     found = solve_conic(problem, system, alpha=alpha, floor=floor)
     remarks = [*about_projection(list(found.projected), task.model), *remarks]
     if not problem.column_rank:
-        held = bool(len(system.rows) or system.cut_families)
+        held = bool(len(system.rows) or system.separators)
         remarks.insert(0, "The data decide nothing: all is the constraints' word." if held else _SILENT)
     certificate = Certificate(
         found.stationarity, found.violation, found.complementarity, found.problems, found.generated
@@ -210,7 +209,7 @@ def _with_draws(solution: Solution, system: ConstraintSystem, draws: int) -> Sol
     if not draws or solution.posterior is None:
         return replace(solution, remarks=(*solution.remarks, f"{blind}; draws={DRAWS} takes them from draws."))
     try:
-        posterior, holds = with_cut_families(solution.posterior, system.cut_families)
+        posterior, holds = with_separators(solution.posterior, system.separators)
         generator = np.random.default_rng(_SEED)
         errors, mixing = draw_errors(posterior, solution.unknowns, draws, generator, holds=holds)
     except SolverError as error:

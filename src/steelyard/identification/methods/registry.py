@@ -8,8 +8,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification.constraints.contradictions import refuse_contradictions
-from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.constraints.resolve import refuse_contradictions, resolve_constraints
 from steelyard.identification.methods.bounded import solve_bounded
 from steelyard.identification.methods.hierarchical import DATA, LEVELS, REFERENCE, read_levels, solve_hierarchical
 from steelyard.identification.methods.physical_methods import solve_by_cones, solve_by_geometry
@@ -30,7 +29,7 @@ from steelyard.wording import in_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from steelyard.identification.constraints.constraint_system import ConstraintSystem
+    from steelyard.identification.constraints.resolve import ConstraintSystem
     from steelyard.identification.estimate.estimate import Status
     from steelyard.identification.methods.hierarchical import HierarchicalSolution
     from steelyard.identification.methods.solution import Task

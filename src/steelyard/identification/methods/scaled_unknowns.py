@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.identification.methods.option_checks import check_scale
+from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.methods.truncated import truncated_factors
 from steelyard.identification.solvers.lexicographic import Level
 from steelyard.model import PARAMETER_COUNT
-from steelyard.regression import complete_vectors, singular_vectors
+from steelyard.regression import complete_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import ConstraintRows, ConstraintSystem, CutFamily
-    from steelyard.identification.methods.option_checks import Scale
+    from steelyard.identification.constraints.resolve import ConstraintSystem, Rows, Separator
+    from steelyard.identification.methods.truncated import Scale
     from steelyard.identification.problem import Problem
     from steelyard.identification.solvers.lexicographic import CascadeSolution
 
 _MARGIN, _SI_MARGIN = 3e-8, 1.1e-7
 """Part of its length by which a generated row asks for more than it must, by spread and in SI units."""
+
+
+def check_scale(scale: Scale) -> None:
+    """Refuses a scale that is none."""
+    if scale not in ("spread", "none"):
+        raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
 
 
 @dataclass(eq=False)
@@ -67,7 +72,7 @@ class Unknowns:
     @cached_property
     def factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The singular value decomposition of ``A`` on ``y``."""
-        return singular_vectors(self.problem.matrix @ self.root)
+        return truncated_factors(self.problem.matrix @ self.root)
 
     def parameters(self, place: FloatArray) -> FloatArray:
         """Gives all parameters at a point, shape (n_links, 10)."""
@@ -87,7 +92,7 @@ class Unknowns:
             matrix[chosen] / units[:, None],
             (system.rows.lower - shift)[chosen] / units,
             (system.rows.upper - shift)[chosen] / units,
-            tuple(self._cuts(family) for family in system.cut_families),
+            tuple(self._cuts(separator) for separator in system.separators),
         )
         return level, tuple(np.array(system.rows.names, dtype=object)[chosen])
 
@@ -96,16 +101,16 @@ class Unknowns:
         count = self.transform.shape[1]
         return Level("reference", np.sqrt(weight) * np.eye(count), np.zeros(count), np.zeros(count))
 
-    def _reduce(self, rows: ConstraintRows) -> tuple[FloatArray, FloatArray]:
+    def _reduce(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Gives rows on ``y``, and their lengths; zero where they touch no unknown."""
         matrix = rows.matrix @ self.transform
         lengths = np.linalg.norm(matrix, axis=1)
         scales = np.linalg.norm(rows.matrix, axis=1) * np.max(np.linalg.norm(self.transform, axis=1), initial=0.0)
         return matrix, np.where(lengths > 1e-12 * scales, lengths, 0.0)
 
-    def _cuts(self, family: CutFamily) -> Any:
+    def _cuts(self, separator: Separator) -> Any:
         def cuts(place: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
-            rows = family.violated(self.parameters(place))
+            rows = separator.violated(self.parameters(place))
             matrix, lengths = self._reduce(rows)
             chosen = lengths > 0.0
             units = lengths[chosen] if self.scale == "spread" else np.ones(int(chosen.sum()))
@@ -120,7 +125,7 @@ class Unknowns:
 
         return cuts
 
-    def active(self, solution: CascadeSolution, names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    def active(self, solution: CascadeSolution, names: list[tuple[str, ...]]) -> tuple[str, ...]:
         """Gives the names of the rows on which minima lean, strongest first, each once.
 
         Args:

@@ -23,7 +23,7 @@ from steelyard.model import PARAMETER_COUNT, is_possible, log_det_divergence, lo
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import ConstraintRows
+    from steelyard.identification.constraints.constraint_system import Rows
     from steelyard.identification.problem import Problem
 
 EQUATION = 1e-9
@@ -198,7 +198,7 @@ def build_posterior(
     weights: Any = None,
     prior_root: FloatArray | None = None,
     possible: bool = True,
-    rows: ConstraintRows | None = None,
+    rows: Rows | None = None,
 ) -> Posterior:
     """Gives the posterior of a reduced problem: its data, over its noise, with a prior and what must hold.
 

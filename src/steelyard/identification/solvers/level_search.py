@@ -278,7 +278,7 @@ class _Slots:
         self._slot[plain] = np.arange(len(plain))
         families, members = np.unique(rows.family[generated], axis=0, return_inverse=True)
         self._slot[generated] = len(plain) + members.reshape(-1)
-        self._keys = [(level, int(source), int(family)) for source, family in families]
+        self._keys = [(level, int(separator), int(family)) for separator, family in families]
         self.count = len(plain) + len(families)
 
     def columns(self, first: int, count: int) -> FloatArray:

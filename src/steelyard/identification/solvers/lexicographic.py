@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import SolverError
-from steelyard.identification.solvers.certificate import Certificate
 from steelyard.identification.solvers.least_distance import RANK
 from steelyard.identification.solvers.level_search import BROKEN, VANISHED, Family, Inequalities, Search
 from steelyard.regression import complete_vectors
@@ -46,7 +45,7 @@ class Level:
         matrix: Shape (m, n).
         lower: Shape (m,), minus infinity where open.
         upper: Shape (m,), infinity where open; equal to `lower` for an equation.
-        cut_families: Families of rows, all of them lower bounds, that are generated.
+        separators: Families of rows, all of them lower bounds, that are generated.
         drag: Equations, matrix and right side, that count with the cost when the level is solved, though they are none
             of its own: a little less broken is not worth any distance.
     """
@@ -55,7 +54,7 @@ class Level:
     matrix: FloatArray
     lower: FloatArray
     upper: FloatArray
-    cut_families: tuple[Cuts, ...] = ()
+    separators: tuple[Cuts, ...] = ()
     drag: tuple[FloatArray, FloatArray] | None = None
 
     def outside(self, place: FloatArray) -> FloatArray:
@@ -127,10 +126,6 @@ class CascadeSolution:
     complementarity: float
     free: FloatArray
 
-    def certificate(self, violation: float, active: tuple[str, ...]) -> Certificate:
-        """Return the residuals, with the greatest violation in SI units and the names of active rows."""
-        return Certificate(self.stationarity, violation, self.complementarity, self.rounds, self.generated, active)
-
 
 def solve_cascade(levels: Sequence[Level], start: FloatArray) -> CascadeSolution:
     """Gives the lexicographic minimum of levels.
@@ -170,7 +165,7 @@ class _Cascade:
         """Solves one more level."""
         equations = level.lower == level.upper
         matrix, right = level.matrix[equations], level.lower[equations]
-        families = [*self.families, *(Family(number, place, cuts) for place, cuts in enumerate(level.cut_families))]
+        families = [*self.families, *(Family(number, place, cuts) for place, cuts in enumerate(level.separators))]
         rows = self.rows + level.inequalities(number)
         bounded = len(rows) > len(self.rows) or len(families) > len(self.families)
         if not bounded or level.drag is not None or not self._satisfy(number, matrix, right, rows, families):

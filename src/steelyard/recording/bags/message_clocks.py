@@ -11,7 +11,7 @@ from steelyard.exceptions import RecordingError
 from steelyard.model import CLOCKS
 from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.clocks import EPOCH, clean_clock
-from steelyard.wording import in_words
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,18 @@ class StreamClock:
 
     time: IntArray
     keep: BoolArray | None
+
+
+def choose_clock(name: str, asked: str | None, usual: str | None) -> str:
+    """Gives the clock to read a bag by: what is asked for, else what the setup says, else the messages' own.
+
+    Raises:
+        RecordingError: There is no such clock.
+    """
+    clock = asked or usual or MESSAGE
+    if clock not in CLOCKS:
+        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, CLOCKS)}")
+    return clock
 
 
 def read_topic_clock(

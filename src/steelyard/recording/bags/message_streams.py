@@ -9,14 +9,14 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.ros_messages import ENCODINGS, SECOND, Decoder, columns_of, kind_of
-from steelyard.recording.columns import Spool, select_columns, take_rows
+from steelyard.recording.columns import LazyColumns, Spool, select_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.arrays import FloatArray
     from steelyard.recording.bags.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
-    from steelyard.recording.file_mark import FileMark
+    from steelyard.recording.identity import Identity
 
 SPOOL_BYTES = 4_000_000
 """Bytes of rows that one stream keeps in memory: several of them are read at once."""
@@ -132,7 +132,7 @@ class TopicReader:
         received = columns[RECEIVED].view(np.int64)
         if np.any(np.diff(received) < 0):
             # Files that were merged, or written by several threads, need not be in order.
-            columns = take_rows(columns, np.argsort(received, kind="stable"))
+            columns = _sort_rows(columns, np.argsort(received, kind="stable"))
         return MessageStream(
             topic=self.topic,
             kind=self.kind,
@@ -214,6 +214,30 @@ def with_slash(topic: str) -> str:
     return topic if topic.startswith("/") else f"/{topic}"
 
 
+def _sort_rows(columns: Mapping[str, FloatArray], order: IntArray) -> Mapping[str, FloatArray]:
+    if isinstance(columns, LazyColumns):
+        return _SortedRows(columns, order)
+    return {name: values[order] for name, values in columns.items()}
+
+
+class _SortedRows(LazyColumns):
+    """The rows of lazy columns in another order; neighbours should not have been far apart."""
+
+    def __init__(self, whole: LazyColumns, order: IntArray) -> None:
+        super().__init__(whole.names, len(order))
+        self._whole = whole
+        self._order = order
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Gives some rows of some columns."""
+        rows = self._order[start:stop]
+        if len(rows) == 0:
+            return {name: np.empty(0) for name in names}
+        first = int(rows.min())
+        part = self._whole.read(names, first, int(rows.max()) + 1)
+        return {name: values[rows - first] for name, values in part.items()}
+
+
 class MessageCollector:
     """Takes the messages of a bag, and gives its streams.
 
@@ -224,14 +248,18 @@ class MessageCollector:
     Attributes:
         types: Types of the messages, by topic.
         notes: What was noticed.
-        mark: Its mark, where Steelyard wrote the bag: its topics are then named after the sensors.
+        written: Whether Steelyard wrote the bag: its topics are then called after the sensors.
+        mapped: Whether it did so after a setup's map was applied.
+        origin: Which recording it is, where that is stated.
     """
 
     def __init__(self, name: str, ignored: tuple[str, ...] = ()) -> None:
         self.name = name
         self.types: dict[str, str] = {}
         self.notes: list[str] = []
-        self.mark: FileMark | None = None
+        self.written = False
+        self.mapped = False
+        self.origin: Identity | None = None
         self._ignored = frozenset(ignored)
         self._readers: dict[tuple[str, Kind, Encoding], TopicReader] = {}
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.model import CLOCKS, ColumnSource
 from steelyard.recording.bags.message_clocks import (
     MESSAGE,
     RECEIVE,
+    choose_clock,
     compare_clocks,
     epoch_of,
     first_second,
     read_topic_clock,
     seconds_since,
 )
+from steelyard.recording.bags.message_streams import MessageCollector
 from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.bags.topic_rates import note_rates
-from steelyard.recording.bags.topics import IGNORE, assign_topics
-from steelyard.recording.columns import MEMORY, LazyColumns, MappedColumns, read_rows, take_rows
-from steelyard.recording.file_mark import FileMark
+from steelyard.recording.bags.topics import IGNORE, assign_topics, ignored_topics
+from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
 from steelyard.recording.recording import Recording
 from steelyard.recording.resampling import ResampledColumns, Stream
-from steelyard.wording import did_you_mean, in_words, show_name
+from steelyard.wording import in_words, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,9 +33,14 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Setup
     from steelyard.recording.bags.message_clocks import StreamClock
-    from steelyard.recording.bags.message_streams import MessageCollector, MessageStream
+    from steelyard.recording.bags.message_streams import MessageStream
     from steelyard.recording.bags.ros_messages import IntArray
     from steelyard.recording.bags.topics import AssignedStream, Role
+
+
+def open_collector(name: str, setup: Setup) -> MessageCollector:
+    """Gives what takes the messages of a bag."""
+    return MessageCollector(name, ignored_topics(setup))
 
 
 def build_recording(collector: MessageCollector, setup: Setup, clock: str | None) -> Recording:
@@ -53,12 +58,10 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
         RecordingError: There are no joint states, or it is not clear which topic is what, or when.
     """
     name = collector.name
-    if collector.mark is not None:
-        # The setup's topics are those of the bag that this one was made from.
+    if collector.written:
+        # What the setup says of topics is true of the bag that this one was made from.
         setup = replace(setup, recording=replace(setup.recording, topics={}))
-    clock = clock or setup.recording.clock or MESSAGE
-    if clock not in CLOCKS:
-        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, CLOCKS)}")
+    clock = choose_clock(name, clock, setup.recording.clock)
     streams = collector.finish()
     assigned, topic_notes = assign_topics(name, streams, collector.types, setup)
     if not any(each.role == "joints" for each in assigned):
@@ -88,9 +91,16 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
     ]
     notes += note_rates(on_clock[0], on_clock[1:])
     columns = ResampledColumns(time, on_clock)
-    values = columns.load() if 8 * columns.row_count * len(columns) <= MEMORY else columns
-    mark = collector.mark or FileMark()
-    return Recording(time, values, name, epoch, tuple(dict.fromkeys(notes)), mark.mapped, mark.origin)
+    small = 8 * columns.row_count * len(columns) <= MEMORY
+    return Recording(
+        time,
+        columns.read(columns.names, 0, columns.row_count) if small else columns,
+        name,
+        epoch,
+        tuple(dict.fromkeys(notes)),
+        mapped=collector.mapped,
+        identity=collector.origin,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +117,17 @@ class _Track:
 def _make_track(each: AssignedStream, when: StreamClock, known: Sequence[_Track]) -> _Track:
     # Sensors that are read together have one clock: it is kept once.
     time = next((track.time for track in known if np.array_equal(track.time, when.time)), when.time)
-    columns = each.stream.columns if when.keep is None else take_rows(each.stream.columns, np.flatnonzero(when.keep))
-    mapped = MappedColumns(columns, len(time), {name: ColumnSource(theirs) for name, theirs in each.sources.items()})
-    lazy = isinstance(columns, LazyColumns)
-    return _Track(each.stream.topic, each.role, (each.stream,), time, mapped if lazy else mapped.load())
+    whole: Mapping[str, FloatArray] = each.stream.columns
+    columns: Mapping[str, FloatArray]
+    if isinstance(whole, LazyColumns):
+        rows = whole if when.keep is None else KeptRows(whole, when.keep)
+        columns = MappedColumns(
+            rows, len(when.time), {name: (theirs, 1.0, 0.0) for name, theirs in each.sources.items()}
+        )
+    else:
+        keep = slice(None) if when.keep is None else when.keep
+        columns = {name: whole[theirs][keep] for name, theirs in each.sources.items()}
+    return _Track(each.stream.topic, each.role, (each.stream,), time, columns)
 
 
 def _add_track(tracks: list[_Track], track: _Track) -> None:

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from steelyard.recording.recording import Recording
 
 _ROWS = 2048
-"""Rows that are encoded together. Set by judgement: the cost per batch is negligible, and a batch is a few MB."""
-
 _JOINT_STATES = "/joint_states"
 
+MARK = "steelyard"
+"""The name under which a bag that Steelyard wrote says so."""
+
+MAPPED = "mapped"
+ORIGIN = "origin"
+
 _MOST_SECONDS = {"ros1": 2**32, "cdr": 2**31}
-"""Seconds beyond which a stamp overflows: unsigned 32 bits in ROS 1, signed ones in ROS 2."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,18 @@ class OutgoingMessage:
     number: int
     stamp: int
     contents: bytes
+
+
+def describe(recording: Recording) -> dict[str, str]:
+    """Gives what a bag says of itself: who wrote it, whether a setup's map is in its columns already, and its origin.
+
+    A bag is read with times from its own first second on; the origin is stated where the recording's times are these.
+    """
+    from steelyard import __version__  # noqa: PLC0415 (the package itself imports this room)
+
+    same_times = recording.epoch == 0 or 0.0 <= recording.time[0] < 1.0
+    mark = {"version": __version__, MAPPED: "true" if recording.mapped else "false"}
+    return {**mark, ORIGIN: recording.origin} if same_times else mark
 
 
 def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:

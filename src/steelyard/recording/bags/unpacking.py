@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bz2
 
-from steelyard.recording.file_errors import missing_package
+from steelyard.recording.extras import missing_package
 
 MOST_CHUNK_BYTES = 256_000_000
 """Bytes of a chunk at most: writers make them of one to a few megabytes."""

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.arrays import FloatArray
-    from steelyard.recording.file_mark import FileMark
     from steelyard.recording.recording import Recording
+    from steelyard.recording.tables.column_plan import OwnMark
     from steelyard.recording.tables.csv_dialect import Dialect
 
 _BLOCK_BYTES = 1 << 19
@@ -57,7 +57,7 @@ class CsvSource:
         RecordingError: It is empty or no text, or has no header.
     """
 
-    mark: FileMark | None = None
+    mark: OwnMark | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.file_errors import damaged, missing_package, unreadable
-from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
-from steelyard.recording.identity import parse_identity
+from steelyard.recording.extras import missing_package
+from steelyard.recording.identity import stored_identity
+from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
-from steelyard.wording import show_name
+from steelyard.recording.tables.column_plan import OwnMark, heed_mark
+from steelyard.wording import reason, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
-_TIME, _VALUES, _COLUMNS = "time", "values", "columns"
+_MARK = "steelyard"
+_TIME, _VALUES, _COLUMNS, _EPOCH = "time", "values", "columns", "epoch"
 
 _MATLAB_5 = b"MATLAB 5.0 MAT-file"
 _MATLAB_INTERNALS = ("#refs#", "#subsystem#")
@@ -60,8 +62,8 @@ class Hdf5Source:
             key: StoredArray(dataset.shape, dataset.dtype, _matlab_class(dataset) is not None)
             for key, dataset in self._datasets.items()
         }
-        self.mark = self._read_mark() if MARK in self._file.attrs else None
-        self._table = lay_out(arrays, restrict_map(recording_map, self.mark), self._name, unusable)
+        self.mark = self._read_mark() if _MARK in self._file.attrs else None
+        self._table = lay_out(arrays, heed_mark(recording_map, self.mark), self._name, unusable)
         if self.mark is not None:
             self._table = self._name_columns(self._table)
         self.contents = self._table.contents
@@ -91,7 +93,7 @@ class Hdf5Source:
         try:
             stopped = self._file.visititems(visit)
         except _DAMAGE as error:
-            raise damaged(self._name, error) from error
+            raise _damaged(self._name, error) from error
         if stopped:
             raise RecordingError(f"{self._name} has more than {_MOST_DATASETS} datasets; leave out what is not needed")
         return found, unusable
@@ -101,7 +103,7 @@ class Hdf5Source:
         try:
             names = [name.decode() for name in self._file[_COLUMNS][()]]
         except (*_DAMAGE, AttributeError) as error:
-            raise damaged(self._name, error) from error
+            raise _damaged(self._name, error) from error
         layout = table.layouts.get(_VALUES)
         if (
             layout is None
@@ -114,13 +116,13 @@ class Hdf5Source:
         contents = replace(table.contents, names=tuple(places), arrays={_TIME: 1}, unusable={})
         return replace(table, contents=contents, places=places)
 
-    def _read_mark(self) -> FileMark:
+    def _read_mark(self) -> OwnMark:
         try:
             attributes = self._file.attrs
-            origin = parse_identity(attributes.get(ORIGIN_KEY))
-            return FileMark(int(attributes[EPOCH_KEY]), bool(attributes.get(MAPPED_KEY, False)), origin)
+            origin = stored_identity(attributes.get(ORIGIN_MARK))
+            return OwnMark(int(attributes[_EPOCH]), bool(attributes.get(MAPPED_MARK, False)), origin)
         except _DAMAGE as error:
-            raise damaged(self._name, error) from error
+            raise _damaged(self._name, error) from error
 
 
 class _DatasetReader:
@@ -138,7 +140,7 @@ class _DatasetReader:
                 return self._dataset[:, start:stop].T
             return self._dataset[start:stop].reshape(stop - start, self._layout.channel_count)
         except _DAMAGE as error:
-            raise damaged(self._what, error) from error
+            raise _damaged(self._what, error) from error
 
     def finish(self) -> None:
         """Does nothing: the file stays open for others."""
@@ -163,10 +165,10 @@ def write_hdf5(recording: Recording, path: Path, version: str) -> None:
     width = len(recording.columns)
     chunk = (min(_ROWS_IN_CHUNK, len(recording)), max(1, min(_COLUMNS_IN_CHUNK, width)))
     with h5py.File(path, "w") as file:
-        file.attrs[MARK] = version
-        file.attrs[EPOCH_KEY] = recording.epoch
-        file.attrs[MAPPED_KEY] = recording.mapped
-        file.attrs[ORIGIN_KEY] = recording.origin
+        file.attrs[_MARK] = version
+        file.attrs[_EPOCH] = recording.epoch
+        file.attrs[MAPPED_MARK] = recording.mapped
+        file.attrs[ORIGIN_MARK] = recording.origin
         file.create_dataset(_TIME, data=recording.time)
         file.create_dataset(_COLUMNS, data=list(recording.columns), dtype=h5py.string_dtype())
         values = file.create_dataset(_VALUES, (len(recording), width), dtype="<f8", chunks=chunk if width else None)
@@ -191,7 +193,7 @@ def _open(path: Path) -> Any:
         with path.open("rb") as file:
             old = file.read(len(_MATLAB_5)) == _MATLAB_5
     except OSError as error:
-        raise unreadable(path.name, error) from error
+        raise RecordingError(f"{path.name} cannot be read ({error.strerror}); check its permissions") from error
     if old:
         raise RecordingError(f"{path.name} is of an older MATLAB format; save it with save(..., '-v7.3')")
     try:
@@ -229,3 +231,6 @@ def _matlab_class(dataset: Any) -> str | None:
     kind = dataset.attrs.get("MATLAB_class")
     return kind.decode("ascii", errors="replace") if isinstance(kind, bytes) else None
 
+
+def _damaged(what: str, error: BaseException) -> RecordingError:
+    return RecordingError(f"{what} is damaged ({reason(error)}); copy the file again")

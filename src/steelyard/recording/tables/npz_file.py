@@ -18,10 +18,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.file_errors import damaged, no_temporary_space, unreadable
-from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
-from steelyard.recording.identity import parse_identity
+from steelyard.recording.identity import stored_identity
+from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
 from steelyard.recording.tables.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
+from steelyard.recording.tables.column_plan import OwnMark, heed_mark
 from steelyard.wording import reason, show_name
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
+_MARK = "steelyard"
+_EPOCH = "epoch"
 _PIECE = 1 << 20
 
 # What reading a zip archive raises where it is damaged, encrypted, or packed in a way that is not known.
@@ -62,7 +64,7 @@ class NpzSource:
         try:
             self._zip = zipfile.ZipFile(path)
         except PermissionError as error:
-            raise unreadable(self._name, error) from error
+            raise RecordingError(f"{self._name} cannot be read; check its permissions") from error
         except _DAMAGE as error:
             raise RecordingError(
                 f"{self._name} is no NPZ file, or is damaged ({reason(error)}); copy it again"
@@ -79,7 +81,7 @@ class NpzSource:
             if key not in arrays and member.shape
         }
         self.mark = self._read_mark()
-        self._table = lay_out(arrays, restrict_map(recording_map, self.mark), self._name, unusable)
+        self._table = lay_out(arrays, heed_mark(recording_map, self.mark), self._name, unusable)
         self.contents = self._table.contents
         self.row_estimate = self._table.row_count
 
@@ -113,21 +115,28 @@ class NpzSource:
                 ) from error
         return members
 
-    def _read_mark(self) -> FileMark | None:
-        if MARK not in self._members:
+    def _read_mark(self) -> OwnMark | None:
+        """Gives what a file that Steelyard wrote says of itself."""
+        if _MARK not in self._members:
             return None
-        return FileMark(
-            int.from_bytes(self._read_scalar(EPOCH_KEY, "<i8"), "little", signed=True),
-            any(self._read_scalar(MAPPED_KEY, "|b1")),
-            parse_identity(self._read_scalar(ORIGIN_KEY, "<U64").decode("utf-32-le", errors="replace")),
-        )
+        origin = stored_identity(self._read_text(ORIGIN_MARK, "<U64"))
+        return OwnMark(self._read_number(_EPOCH, "<i8"), bool(self._read_number(MAPPED_MARK, "|b1")), origin)
 
-    def _read_scalar(self, key: str, kind: str) -> bytes:
-        """Read the bytes of a scalar; none where there is no scalar of this kind."""
+    def _read_text(self, key: str, kind: str) -> str:
+        """Gives a single text, or none where there is none of this kind."""
         member = self._members.get(key)
         if member is None or member.shape or member.dtype != np.dtype(kind):
-            return b""
-        return _MemberStream(self._zip, member, f"{self._name}: the array {key!r}").read(member.dtype.itemsize)
+            return ""
+        stream = _MemberStream(self._zip, member, f"{self._name}: the array {key!r}")
+        return stream.read(member.dtype.itemsize).decode("utf-32-le", errors="replace")
+
+    def _read_number(self, key: str, kind: str) -> int:
+        """Gives a single number, or zero where there is none of this kind."""
+        member = self._members.get(key)
+        if member is None or member.shape or member.dtype != np.dtype(kind):
+            return 0
+        stream = _MemberStream(self._zip, member, f"{self._name}: the array {key!r}")
+        return int(np.frombuffer(stream.read(member.dtype.itemsize), dtype=kind)[0])
 
 
 @dataclass(frozen=True)
@@ -144,12 +153,12 @@ class _MemberStream:
     """The bytes of an array, in order, exactly as many as its header says."""
 
     def __init__(self, archive: zipfile.ZipFile, member: _Member, what: str) -> None:
-        self.what = what
+        self._what = what
         try:
             self._stream = archive.open(member.info)
             _read_header(self._stream, member.info)
         except _BAD_HEADER as error:
-            raise damaged(self.what, error) from error
+            raise self._damaged(error) from error
 
     def read(self, count: int) -> bytes:
         """Gives so many bytes."""
@@ -158,9 +167,9 @@ class _MemberStream:
             try:
                 piece = self._stream.read(min(count, _PIECE))
             except _DAMAGE as error:
-                raise damaged(self.what, error) from error
+                raise self._damaged(error) from error
             if not piece:
-                raise RecordingError(f"{self.what} is cut: its header says more than there is; copy the file again")
+                raise RecordingError(f"{self._what} is cut: its header says more than there is; copy the file again")
             pieces.append(piece)
             count -= len(piece)
         return b"".join(pieces)
@@ -170,10 +179,13 @@ class _MemberStream:
         try:
             rest = self._stream.read(1)
         except _DAMAGE as error:
-            raise damaged(self.what, error) from error
+            raise self._damaged(error) from error
         if rest:
-            raise RecordingError(f"{self.what} is longer than its header says; write the file again")
+            raise RecordingError(f"{self._what} is longer than its header says; write the file again")
         self._stream.close()
+
+    def _damaged(self, error: BaseException) -> RecordingError:
+        return RecordingError(f"{self._what} is damaged ({reason(error)}); copy the file again")
 
 
 class _RowsInPieces:
@@ -210,7 +222,9 @@ class _ChannelsInPieces:
                 left -= len(piece)
             self._file.flush()
         except OSError as error:
-            raise no_temporary_space(stream.what, error) from error
+            raise RecordingError(
+                f"there is no room in the folder of temporary files ({error.strerror}); set TMPDIR to one with room"
+            ) from error
         stream.finish()
 
     def read(self, start: int, stop: int) -> Any:
@@ -241,13 +255,13 @@ def write_npz(recording: Recording, path: Path, version: str) -> None:
         OSError: The file cannot be written.
     """
     for name in recording.columns:
-        if name in {MARK, EPOCH_KEY, MAPPED_KEY, ORIGIN_KEY}:
+        if name in {_MARK, _EPOCH, MAPPED_MARK, ORIGIN_MARK}:
             raise RecordingError(f"the column {name!r} cannot be named in an NPZ file; write .parquet", column=name)
     with zipfile.ZipFile(path, "w") as archive:
-        _write_array(archive, MARK, np.array(version))
-        _write_array(archive, EPOCH_KEY, np.array(recording.epoch, dtype="<i8"))
-        _write_array(archive, MAPPED_KEY, np.array(recording.mapped, dtype=np.bool_))
-        _write_array(archive, ORIGIN_KEY, np.array(recording.origin, dtype="<U64"))
+        _write_array(archive, _MARK, np.array(version))
+        _write_array(archive, _EPOCH, np.array(recording.epoch, dtype="<i8"))
+        _write_array(archive, MAPPED_MARK, np.array(recording.mapped, dtype=np.bool_))
+        _write_array(archive, ORIGIN_MARK, np.array(recording.origin, dtype="<U64"))
         _write_array(archive, "time", recording.time)
         for name in recording.columns:
             _write_array(archive, name, recording.values[name])

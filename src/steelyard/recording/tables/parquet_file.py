@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 from steelyard.exceptions import RecordingError
 from steelyard.recording import columns as limits
 from steelyard.recording.columns import LazyColumns, MappedColumns
-from steelyard.recording.file_errors import damaged, unreadable
-from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
-from steelyard.recording.identity import parse_identity
-from steelyard.recording.tables.column_plan import Contents, plan_columns
+from steelyard.recording.identity import stored_identity
+from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
+from steelyard.recording.tables.column_plan import Contents, OwnMark, heed_mark, plan_columns
 from steelyard.recording.tables.table import block_rows, fill_rows, finish_recording, join_stamps, read_table
 from steelyard.wording import reason, show_name
 
@@ -27,6 +26,11 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
+_MARK = b"steelyard"
+_EPOCH = b"epoch"
+_MAPPED = MAPPED_MARK.encode()
+_ORIGIN = ORIGIN_MARK.encode()
+_TRUTH = (b"false", b"true")
 _CHUNKS_IN_PIECE = 4
 
 # What pyarrow raises where a file is damaged, or is stored in a way that it cannot read.
@@ -42,7 +46,7 @@ def read_parquet(path: Path, recording_map: RecordingMap, joints: Sequence[str] 
         RecordingError: The file cannot be used; the message says why.
     """
     source = ParquetSource(path)
-    plan = plan_columns(source.contents, restrict_map(recording_map, source.mark), joints)
+    plan = plan_columns(source.contents, heed_mark(recording_map, source.mark), joints)
     if 8 * source.row_estimate * len(plan.columns) <= limits.MEMORY or not source.has_small_pieces(len(plan.columns)):
         return read_table(source, recording_map, joints)
     nanoseconds = [] if plan.time.nanoseconds is None else [plan.time.nanoseconds]
@@ -50,7 +54,8 @@ def read_parquet(path: Path, recording_map: RecordingMap, joints: Sequence[str] 
         join_stamps(times, rows, plan.time, nanoseconds, source.contents.name)
         for times, rows in source.blocks(plan.time.name, nanoseconds)
     ]
-    values = MappedColumns(ParquetColumns(source, plan.wanted), source.row_estimate, plan.columns)
+    sources = {name: (column.name, column.scale, column.offset) for name, column in plan.columns.items()}
+    values = MappedColumns(ParquetColumns(source, plan.wanted), source.row_estimate, sources)
     return finish_recording(source, plan, stamps, values)
 
 
@@ -68,7 +73,7 @@ class ParquetSource:
             self._file = pq.ParquetFile(path, memory_map=False, buffer_size=1 << 16)
             schema = self._file.schema_arrow
         except PermissionError as error:
-            raise unreadable(self._name, error) from error
+            raise RecordingError(f"{self._name} cannot be read; check its permissions") from error
         except _DAMAGE as error:
             raise RecordingError(
                 f"{self._name} is no Parquet file, or is damaged ({reason(error)}); copy it again"
@@ -89,7 +94,7 @@ class ParquetSource:
             except StopIteration:
                 return
             except _DAMAGE as error:
-                raise damaged(self._name, error) from error
+                raise self._damaged(error) from error
             columns = (_as_floats(batch.column(name)) for name in wanted)
             yield _as_stamps(batch.column(time)), fill_rows(columns, len(batch), len(wanted))
 
@@ -111,8 +116,11 @@ class ParquetSource:
             try:
                 table = self._file.read_row_group(number, columns=list(names), use_threads=False)
             except _DAMAGE as error:
-                raise damaged(self._name, error) from error
+                raise self._damaged(error) from error
         return {name: _as_floats(table.column(name).combine_chunks()) for name in names}
+
+    def _damaged(self, error: BaseException) -> RecordingError:
+        return RecordingError(f"{self._name} is damaged ({reason(error)}); copy it again")
 
 
 class ParquetColumns(LazyColumns):
@@ -165,10 +173,10 @@ def write_parquet(recording: Recording, path: Path, version: str) -> None:
     schema = pa.schema(
         [(name, pa.float64()) for name in ("time", *recording.columns)],
         metadata={
-            MARK: version,
-            EPOCH_KEY: str(recording.epoch),
-            MAPPED_KEY: str(recording.mapped).lower(),
-            ORIGIN_KEY: recording.origin,
+            _MARK: version.encode(),
+            _EPOCH: str(recording.epoch).encode(),
+            _MAPPED: _TRUTH[recording.mapped],
+            _ORIGIN: recording.origin.encode(),
         },
     )
     # Readings differ in their last bits from row to row: there are no words to make a dictionary of.
@@ -202,16 +210,14 @@ def _sort_columns(schema: pa.Schema, name: str) -> Contents:
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
-def _read_mark(metadata: dict[bytes, bytes]) -> FileMark | None:
-    texts = {key: value.decode("ascii", errors="replace") for key, value in metadata.items()}
-    if MARK.encode() not in texts:
+def _read_mark(metadata: dict[bytes, bytes]) -> OwnMark | None:
+    """Gives what a file that Steelyard wrote says of itself."""
+    if _MARK not in metadata:
         return None
-    epoch = texts.get(EPOCH_KEY.encode(), "")
-    return FileMark(
-        int(epoch) if epoch.removeprefix("-").isdecimal() and len(epoch) < 16 else 0,
-        texts.get(MAPPED_KEY.encode()) == "true",
-        parse_identity(texts.get(ORIGIN_KEY.encode())),
-    )
+    text = metadata.get(_EPOCH, b"").decode("ascii", errors="replace")
+    epoch = int(text) if text.removeprefix("-").isdecimal() and len(text) < 16 else 0
+    origin = metadata.get(_ORIGIN, b"").decode("ascii", errors="replace")
+    return OwnMark(epoch, metadata.get(_MAPPED) == _TRUTH[True], stored_identity(origin))
 
 
 def _as_stamps(column: pa.Array) -> Any:

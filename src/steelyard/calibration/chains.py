@@ -1,0 +1,157 @@
+"""Where frames are as seen from the root, and how joints move them: all poses at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.kinematics import axis_rotations, cross, quaternion_rotations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from steelyard.arrays import FloatArray
+    from steelyard.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class FramePlaces:
+    """Where the frames of some chains are, in the root link's axes, for each pose.
+
+    Attributes:
+        rotations: From each frame's axes to the root's, shape (n_frames, n_poses, 3, 3).
+        positions: Of each frame's origin, shape (n_frames, n_poses, 3), m.
+        axes: Of each joint, shape (n_joints, n_poses, 3).
+        origins: A point on the axis of each joint, shape (n_joints, n_poses, 3), m.
+    """
+
+    rotations: FloatArray
+    positions: FloatArray
+    axes: FloatArray
+    origins: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """The joints between the root and some frames.
+
+    Attributes:
+        model: The model.
+        frames: Names of the frames.
+    """
+
+    model: Model
+    frames: tuple[str, ...]
+
+    @cached_property
+    def bodies(self) -> tuple[int, ...]:
+        """Index of each body on the way from the root to a frame, parents first; the root is not among them."""
+        found: set[int] = set()
+        for frame in self.frames:
+            found |= set(self._way(frame))
+        return tuple(sorted(found))
+
+    def _way(self, frame: str) -> list[int]:
+        way, body = [], self.model.frame(frame).body
+        while body > 0:
+            way.append(body)
+            body = self.model.bodies[body].parent
+        return way
+
+    @cached_property
+    def joints(self) -> tuple[str, ...]:
+        """Joints of one angle or length on the way to a frame, in the model's order."""
+        return tuple(self.model.bodies[body].joint.name for body in self._joint_bodies)
+
+    @cached_property
+    def _joint_bodies(self) -> tuple[int, ...]:
+        return tuple(body for body in self.bodies if self.model.bodies[body].joint.position_size == 1)
+
+    @cached_property
+    def sliding(self) -> NDArray[np.bool_]:
+        """Whether each joint is prismatic, shape (n_joints,)."""
+        return np.array([self.model.bodies[body].joint.kind == "prismatic" for body in self._joint_bodies], dtype=bool)
+
+    @cached_property
+    def carries(self) -> NDArray[np.bool_]:
+        """Whether a joint moves a frame, shape (n_frames, n_joints)."""
+        ways = [set(self._way(frame)) for frame in self.frames]
+        return np.array([[body in way for body in self._joint_bodies] for way in ways], dtype=bool).reshape(
+            len(self.frames), len(self._joint_bodies)
+        )
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """Where each joint stands among the positions of all joints, shape (n_joints,)."""
+        return np.array([self._q_start(body) for body in self._joint_bodies], dtype=np.int64)
+
+    def _q_start(self, body: int) -> int:
+        return int(self.model.tree.q_starts[body]) - (7 if self.model.base == "floating" else 0)
+
+    def place(self, positions: FloatArray) -> FramePlaces:
+        """Gives where the frames are.
+
+        Args:
+            positions: Of all joints in the model's order, shape (n_poses, n_positions), rad or m.
+        """
+        count = len(positions)
+        rotation: dict[int, FloatArray] = {0: np.broadcast_to(np.eye(3), (count, 3, 3))}
+        position: dict[int, FloatArray] = {0: np.zeros((count, 3))}
+        axes = np.empty((len(self.joints), count, 3))
+        origins = np.empty((len(self.joints), count, 3))
+        number = 0
+        for index in self.bodies:
+            body = self.model.bodies[index]
+            parent = rotation[body.parent]
+            turned = parent @ body.placement.rotation
+            moved = position[body.parent] + parent @ body.placement.translation
+            start = self._q_start(index)
+            if body.joint.position_size == 1:
+                axes[number] = turned @ body.joint.axis
+                origins[number] = moved
+                if body.joint.kind == "prismatic":
+                    moved = moved + axes[number] * positions[:, start, None]
+                else:
+                    turned = turned @ axis_rotations(body.joint.axis, positions[:, start])
+                number += 1
+            elif body.joint.kind == "ball":
+                turned = turned @ quaternion_rotations(positions[:, start : start + 4])
+            rotation[index], position[index] = turned, moved
+        places = [self.model.frame(name) for name in self.frames]
+        return FramePlaces(
+            np.array([rotation[place.body] @ place.placement.rotation for place in places]).reshape(-1, count, 3, 3),
+            np.array(
+                [position[place.body] + rotation[place.body] @ place.placement.translation for place in places]
+            ).reshape(-1, count, 3),
+            axes,
+            origins,
+        )
+
+    def point_slopes(self, places: FramePlaces, frame: int, points: FloatArray) -> FloatArray:
+        """Gives how points of a frame move with each joint, in the root's axes, shape (n_poses, 3, n_joints).
+
+        Args:
+            places: Where everything is.
+            frame: Number of the frame.
+            points: In the root's axes, shape (n_poses, 3), m.
+        """
+        slopes = np.zeros((len(points), 3, len(self.joints)))
+        for number in np.flatnonzero(self.carries[frame]):
+            axis = places.axes[number]
+            slopes[:, :, number] = axis if self.sliding[number] else cross(axis, points - places.origins[number])
+        return slopes
+
+    def turn_slopes(self, places: FramePlaces, frame: int) -> FloatArray:
+        """Gives the rotation of a frame by each joint, in the root's axes, rad a rad, shape (n_poses, 3, n_joints)."""
+        moving = self.carries[frame] & ~self.sliding
+        return np.asarray(np.moveaxis(np.where(moving[:, None, None], places.axes, 0.0), 0, 2))
+
+
+def chain_to(model: Model, frames: Sequence[str]) -> Chains:
+    """Gives the chains from the root to some frames; repeated names count once."""
+    return Chains(model, tuple(dict.fromkeys(frames)))

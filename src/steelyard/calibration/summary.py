@@ -1,0 +1,93 @@
+"""Offsets as text: header, a line for each joint, what was suspected, numbered notes."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.calibration.heights import rms
+from steelyard.calibration.noise import PoseNoise
+
+if TYPE_CHECKING:
+    from steelyard.calibration.offsets import Offsets
+
+WIDTH, _LEAST_WIDTH = 96, 72
+_MOST_SUSPECTS = 12
+
+
+def summarise(offsets: Offsets, width: int | None = None) -> str:
+    """Gives the offsets as text, in lines of at most `width` characters; by default 96, and at least 72."""
+    width = WIDTH if width is None else max(_LEAST_WIDTH, width)
+    thick, thin = "=" * width, "-" * width
+    header = (textwrap.wrap(line, width, subsequent_indent=" " * 29) for line in _header(offsets))
+    lines = [f" {offsets.model.name}: joint offsets ".center(width, "="), *chain.from_iterable(header), thin]
+    lines += _joints(offsets)
+    if offsets.suspect_poses:
+        suspects = (textwrap.wrap(line, width, subsequent_indent="    ") for line in _suspects(offsets))
+        lines += [thin, *chain.from_iterable(suspects)]
+    lines.append(thick)
+    notes = [*(f"{sentence}; record poses that do, or leave it" for sentence in offsets.undetermined), *offsets.notes]
+    if not all(offsets.observable.values()):
+        notes.append("offsets that are not told one by one may be told together: use all of them, or none")
+    if notes:
+        lines.append("Notes:")
+    for number, note in enumerate(notes, start=1):
+        lines += textwrap.wrap(note, width, initial_indent=f"[{number}] ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def _header(offsets: Offsets) -> list[str]:
+    noise = offsets.noise
+    problem = offsets.fit.problem
+    told = f"{len(offsets.poses)} poses"
+    if offsets.provenance.get("candidate_count", 0) > len(offsets.poses):
+        told += f", picked from {offsets.provenance['candidate_count']}"
+    things = [block.name for block in problem.blocks]
+    lines = [("Poses", told), ("Sensors and contacts", ", ".join(things))]
+    if isinstance(noise, PoseNoise):
+        parts = [f"encoders {np.rad2deg(noise.encoder):.2g}°"]
+        parts += [f"orientation {np.rad2deg(noise.orientation):.2g}°"] if problem.imus else []
+        parts += [f"flatness {1e3 * noise.flatness:.2g} mm"] if problem.contacts else []
+        parts += [f"markers {1e3 * noise.marker:.2g} mm"] if problem.markers else []
+        parts += [f"touches {1e3 * noise.touch:.2g} mm"] if problem.touches else []
+        lines.append(("Noise, " + ("found" if offsets.fit.found else "given"), ", ".join(parts)))
+    if problem.contacts:
+        lines.append(("Corners off their plane", _pair(rms(offsets.heights_before), rms(offsets.heights_after))))
+    if offsets.held_out is not None and problem.contacts:
+        held = offsets.held_out
+        lines.append((f"… in {held.pose_count} poses not used", _pair(held.heights_before, held.heights_after)))
+    lines.append(("Cost", f"{offsets.cost_before:.3g} m² before, {offsets.cost_after:.3g} m² after, per pose"))
+    return [f"{name + ':':<28} {value}" for name, value in lines]
+
+
+def _pair(before: float, after: float) -> str:
+    return f"{1e3 * before:.2f} mm before, {1e3 * after:.2f} mm after (rms)"
+
+
+def _joints(offsets: Offsets) -> list[str]:
+    room = max(24, *(len(joint) for joint in offsets.joints)) if offsets.joints else 24
+    lines = [f"{'joint':<{room}} {'offset':>10} {'std err':>9} {'[0.025':>9} {'0.975]':>9}"]
+    intervals = offsets.intervals()
+    for joint in offsets.joints:
+        slides = offsets.model.joint(joint).kind == "prismatic"
+        scale, unit = (1e3, "mm") if slides else (180.0 / np.pi, "°")
+        low, high = (scale * end for end in intervals[joint])
+        said = "" if offsets.observable[joint] else "  not told"
+        lines.append(
+            f"{joint:<{room}} {scale * offsets.values[joint]:>9.3f}{unit} "
+            f"{scale * offsets.standard_errors[joint]:>9.3f} {low:>9.3f} {high:>9.3f}{said}"
+        )
+    return lines
+
+
+def _suspects(offsets: Offsets) -> list[str]:
+    poses = {suspect.pose for suspect in offsets.suspect_poses}
+    lines = [f"Set aside, in {len(poses)} of {len(offsets.poses)} poses:"]
+    shown = sorted(offsets.suspect_poses, key=lambda suspect: suspect.chance)[:_MOST_SUSPECTS]
+    lines += [f"  pose {each.pose} at {each.time:.2f} s: {each.words}" for each in sorted(shown, key=lambda e: e.pose)]
+    if len(offsets.suspect_poses) > len(shown):
+        lines.append(f"  and {len(offsets.suspect_poses) - len(shown)} more")
+    return lines
