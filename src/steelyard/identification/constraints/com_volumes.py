@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -11,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.model import link_points, match_pattern
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import ComInside, Geometry, Model
 
-_HULLS: OrderedDict[str, FloatArray | None] = OrderedDict()
-_MOST_HULLS = 256
+_HULLS: BoundedCache[FloatArray | None] = BoundedCache(256)
+"""Results by digest of the points. Size set by judgement: the links of some eight humanoids of thirty."""
+
 _POINTS: WeakKeyDictionary[Model, dict[str, FloatArray]] = WeakKeyDictionary()
 
 
@@ -162,12 +163,7 @@ def _refuse_elsewhere(link: str, box: FloatArray, points: FloatArray, *, explici
 def _hull_facets(points: FloatArray) -> FloatArray | None:
     """Gives the planes ``[n, d]`` of a convex hull, those that share a plane once; None for flat shapes."""
     key = hashlib.blake2b(np.ascontiguousarray(points).tobytes(), digest_size=16).hexdigest()
-    if key not in _HULLS:
-        _HULLS[key] = _make_facets(points)
-        while len(_HULLS) > _MOST_HULLS:
-            _HULLS.popitem(last=False)
-    _HULLS.move_to_end(key)
-    return _HULLS[key]
+    return _HULLS.get(key, lambda: _make_facets(points))
 
 
 def _make_facets(points: FloatArray) -> FloatArray | None:

@@ -9,13 +9,13 @@ identification", 2018].
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
+from steelyard.bounded_cache import BoundedCache
 from steelyard.identification.constraints.constraint_system import Rows
 from steelyard.model import PARAMETER_COUNT, MatterInside, shape_points, to_pseudo_inertia
 
@@ -31,8 +31,8 @@ _THINNEST = 1e-3
 _FLAT = 1e-5
 _SETTLED, _MOST_STEPS, _RIDGE = 1e-7, 300, 1e-8
 _PSEUDO_INERTIAS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
-_ELLIPSOIDS: OrderedDict[str, Ellipsoid] = OrderedDict()
-_MOST_ELLIPSOIDS = 256
+_ELLIPSOIDS: BoundedCache[Ellipsoid] = BoundedCache(256)
+"""Results by digest of the points. Size set by judgement: the links of some eight humanoids of thirty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +92,7 @@ def enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:
     theory and algorithms", 2016]; between them Newton's method balances those that are already there.
     """
     key = hashlib.blake2b(np.ascontiguousarray(points).tobytes(), digest_size=16).hexdigest()
-    if key not in _ELLIPSOIDS:
-        _ELLIPSOIDS[key] = _enclosing_ellipsoid(points)
-        while len(_ELLIPSOIDS) > _MOST_ELLIPSOIDS:
-            _ELLIPSOIDS.popitem(last=False)
-    _ELLIPSOIDS.move_to_end(key)
-    return _ELLIPSOIDS[key]
+    return _ELLIPSOIDS.get(key, lambda: _enclosing_ellipsoid(points))
 
 
 def ellipsoid_rows(links: Sequence[str], place: int, ellipsoid: Ellipsoid) -> Rows:
