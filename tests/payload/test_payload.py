@@ -15,7 +15,7 @@ from steelyard.laboratory.true_robot import add_payloads
 from steelyard.model.parameters import change_frame_matrix, from_mass_com_inertia
 from steelyard.model.spread import model_spread
 from steelyard.motion import motion_from_generalized
-from steelyard.payload.load_fit import fit_loads, load_slopes, small_load
+from steelyard.payload.load_fit import fit_loads, load_jacobian, small_load
 from steelyard.payload.load_problem import PayloadProblem, build_payload_problem, point_parameters
 from steelyard.payload.load_search import find_payload
 from steelyard.regression.rows import joint_torques
@@ -141,7 +141,7 @@ def test_what_was_taken_away_is_found_if_it_is_asked_for():
     assert payload.link == TORSO
     assert payload.mass == pytest.approx(-2.0, abs=4.0 * payload.mass_error)
     blind = find_payload(reference("g1"), evidence, baseline)
-    assert any("taken away from torso_link" in note for note in blind.notes)
+    assert any("removed from torso_link" in note for note in blind.notes)
 
 
 # ---- what is not there is not found ---------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_nothing_is_said_to_be_nothing_and_how_little_would_have_been_seen():
     assert finding.nothing > 0.5
     assert set(finding.limits) == set(model.links)
     assert max(finding.limits.values()) < 0.02 * model.total_mass
-    assert any("would have been seen" in note for note in finding.notes)
+    assert any("would have been detected" in note for note in finding.notes)
     strict = find_payload(
         model, g1_evidence(g1_motion(1), noise=0.3), g1_evidence(g1_motion(2), noise=0.3, seed=1), least_mass=1e-3
     )
@@ -185,7 +185,9 @@ def test_a_wrong_model_alone_cannot_tell_and_says_what_would():
     evidence = g1_evidence(motion, noise=0.3)
     finding = find_payload(model, evidence, cad_spread=0.2)
     assert finding.status == "cannot tell"
-    assert any("off (20 % of each link's mass); record the robot without the load" in note for note in finding.notes)
+    assert any(
+        "model error (20 % of each link's mass); record the robot without the load" in note for note in finding.notes
+    )
     beside = find_payload(model, evidence, g1_evidence(g1_motion(2), noise=0.3, seed=1), cad_spread=0.2)
     assert beside.status == "found"
     assert beside.payloads[0].link == TORSO
@@ -226,7 +228,7 @@ def test_links_whose_joint_did_not_move_are_not_told_apart():
     assert set(payload.links) == {"part_3", "part_4"}
     assert payload.mass == pytest.approx(0.5, abs=4.0 * payload.mass_error)
     assert sum(payload.candidates.values()) == pytest.approx(1.0)
-    assert any("cannot tell" in note and "Whichever it is" in note for note in finding.notes)
+    assert any("do not distinguish" in note and "On any of them" in note for note in finding.notes)
     named = find_payload(arm(), evidence, baseline, links="part_4")
     assert named.status == "found"
 
@@ -236,7 +238,7 @@ def test_links_whose_joint_did_not_move_are_not_told_apart():
 
 def test_slopes_are_derivatives():
     values = np.array([1.5, 0.1, -0.2, 0.3, 0.01, 0.002, 0.012, -0.001, 0.003, 0.02])
-    slopes, step = load_slopes(values[0], values[1:4], values[4:]), 1e-6
+    slopes, step = load_jacobian(values[0], values[1:4], values[4:]), 1e-6
     for column in range(10):
         up, down = values.copy(), values.copy()
         up[column] += step

@@ -1,4 +1,4 @@
-"""What `find_payload` refuses before it looks at the data."""
+"""Entry checks of `find_payload`: its arguments, before the data are used."""
 
 from __future__ import annotations
 
@@ -18,48 +18,49 @@ if TYPE_CHECKING:
 
 
 def choose_links(model: Model, patterns: str | Sequence[str] | None) -> list[int]:
-    """Gives the links that may carry a load.
+    """Return the numbers of the links that may carry a load; None for all.
 
     Raises:
-        IdentifiabilityError: A pattern names none, or there is no pattern.
+        IdentifiabilityError: A pattern matches no link, or there is no pattern.
     """
     if patterns is None:
         return list(range(len(model.links)))
-    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    wanted = [patterns] if isinstance(patterns, str) else [str(pattern) for pattern in patterns]
     if not wanted:
         raise IdentifiabilityError("links names no link that may carry a load; name some, or leave it out for all")
     chosen: set[str] = set()
     for pattern in wanted:
-        matched = match_pattern(str(pattern), model.links)
+        matched = match_pattern(pattern, model.links)
         if not matched:
-            near = did_you_mean(str(pattern), model.links) or f"; there are {in_words(model.links)}"
-            raise IdentifiabilityError(f"no link is called {pattern!r}{near}", names=[str(pattern)])
+            near = did_you_mean(pattern, model.links) or f"; there are {in_words(model.links)}"
+            raise IdentifiabilityError(f"no link is called {pattern!r}{near}", names=[pattern])
         chosen |= set(matched)
     return [number for number, link in enumerate(model.links) if link in chosen]
 
 
 def check_arguments(evidence: Any, baseline: Any, cad_spread: Any, most: Any, level: Any, least_mass: Any) -> None:
-    """Refuses arguments of `find_payload` that make no sense.
+    """Raise where an argument of `find_payload` is invalid.
 
     Raises:
-        EvidenceError: The evidence or the baseline is none.
-        IdentifiabilityError: Another makes no sense.
+        EvidenceError: The evidence or the baseline is not Evidence.
+        IdentifiabilityError: Another argument is invalid.
     """
     for name, given in (("evidence", evidence), ("baseline", baseline)):
         if not isinstance(given, Evidence) and not (name == "baseline" and given is None):
             raise EvidenceError(f"the {name} is {type(given).__name__}, not Evidence; gather it with gather_evidence")
-    if cad_spread is not None and not _number(cad_spread, 0.0):
+    if cad_spread is not None and not _is_positive(cad_spread):
         raise IdentifiabilityError(
-            f"cad_spread is {cad_spread!r}; give the share by which the model's masses are off, such as 0.2, or None"
+            f"cad_spread is {cad_spread!r}; give the relative error of the model's masses, such as 0.2, or None"
         )
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise IdentifiabilityError(f"most is {most!r}; give how many loads to look for, one or more")
-    if not _number(level, 0.0) or not 0.0 < level < 1.0:
+        raise IdentifiabilityError(f"most is {most!r}; give the greatest number of loads to search for, 1 or more")
+    if not _is_positive(level) or not 0.0 < level < 1.0:
         raise IdentifiabilityError(f"the level is {level!r}; give a probability between 0 and 1, such as 0.01")
-    if least_mass is not None and not _number(least_mass, 0.0):
+    if least_mass is not None and not _is_positive(least_mass):
         raise IdentifiabilityError(f"least_mass is {least_mass!r}; give kilograms, zero or more")
 
 
-def _number(value: Any, least: float) -> bool:
+def _is_positive(value: Any) -> bool:
+    """Return whether a value is a finite number, zero or more."""
     real = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-    return bool(real and np.isfinite(value) and value >= least)
+    return bool(real and np.isfinite(value) and value >= 0.0)

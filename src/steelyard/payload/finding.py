@@ -1,8 +1,8 @@
-"""What was added to a robot: the answer of `find_payload`, as numbers and as text."""
+"""The result of `find_payload`: which loads were added to a robot, as numbers and as text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 PayloadStatus = Literal["found", "ambiguous", "nothing", "cannot tell"]
 
 CREDIBLE = 0.95
-"""Probability that the links named for a load have together."""
+"""Total probability of the candidate links that are listed for a load: the usual level of a credible set."""
 
-_WIDTH = 100
-_NUMBERS = 56
-"""Characters that the numbers beside a link's name take."""
+_WIDTH, _LEAST_WIDTH = 100, 76
+"""Characters in a line of the summary, by default and at least (the table's numbers and a link name of 20)."""
 
-_LEAST_WIDTH = 76
+_NUMBERS_WIDTH = 56
+"""Characters that the table's numbers take beside a link's name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,17 +31,17 @@ class FoundPayload:
     """One load.
 
     Attributes:
-        link: The link that carries it, the likeliest one.
-        mass: kg; negative for what was taken away.
-        mass_error: Its standard error, kg, if it is on `link`.
-        position: Of its centre of mass in the link's joint frame, shape (3,), m.
-        position_errors: Standard errors, shape (3,), m.
-        rigid: The ten parameters of the load as a body with an extent, in the link's joint frame, shape (10,); None
-            where the data say no more than a point mass does.
-        candidates: Probability of each link, likeliest first; together they have one.
-        masses: What it would weigh on each of `links`, kg.
-        likelihood_ratio: By how much the data are better explained with it than without, as twice the logarithm.
-        p_value: Probability of such a ratio, on any link, if it were not there.
+        link: The most probable link that carries it.
+        mass: kg; negative if mass was removed.
+        mass_error: Standard error of the mass if the load is on `link`, kg.
+        position: Centre of mass in the link's joint frame, shape (3,), m.
+        position_errors: Standard errors of the position, shape (3,), m.
+        rigid: The ten parameters of the load as an extended rigid body, in the link's joint frame, shape (10,); None
+            where the data do not tell it from a point mass.
+        candidates: Probability of each link, most probable first; they sum to one.
+        masses: Mass of the load if it is on each of `links`, kg.
+        likelihood_ratio: Twice the log-likelihood ratio of the data with and without this load.
+        p_value: Probability of such a ratio, on any link, without the load.
     """
 
     link: str
@@ -57,40 +57,35 @@ class FoundPayload:
 
     @property
     def probability(self) -> float:
-        """Probability that it is `link` that carries it, given that some link does."""
+        """Probability that `link` carries it, given that some link does."""
         return self.candidates[self.link]
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The fewest links that carry it with a probability of 95 % or more, likeliest first."""
-        named: list[str] = []
-        total = 0.0
-        for link, probability in self.candidates.items():
-            named.append(link)
-            total += probability
-            if total >= CREDIBLE:
-                break
-        return tuple(named)
+        """The smallest set of links that holds it with a probability of at least 95 %, most probable first."""
+        totals = np.cumsum(list(self.candidates.values()))
+        return tuple(self.candidates)[: int(np.count_nonzero(totals < CREDIBLE)) + 1]
 
 
 @dataclass(frozen=True, eq=False)
 class PayloadFinding:
-    """What was added to a robot.
+    """The loads that were added to a robot.
 
     Attributes:
         robot: Name of the model.
-        status: "found": loads, each on a link that can be told; "ambiguous": loads, of which one may be on one of
-            several links; "nothing": no load, and one worth mentioning would have been seen; "cannot tell": no load is
-            seen, but some could be there unseen.
-        payloads: The loads, the clearest first.
-        likelihood_ratio: Twice the logarithm of by how much the best single load explains the data better than none.
-        p_value: Probability of a ratio like that, on any link, without a load.
-        nothing: Probability that nothing was added, if that was as likely as not beforehand.
-        limits: By link, the mass (kg) above which a load at its centre is seen in 19 of 20 cases; inf where none is.
-        misfit: How many times greater than their noise are the errors by which the two recordings differ, as far as no
-            load explains them; all standard errors count it. At least 1.
+        status: "found": loads, each on one identified link; "ambiguous": loads, at least one of which may be on one of
+            several links; "nothing": no load, and any load worth reporting would have been detected; "cannot tell": no
+            load was detected, but one could be present on some links.
+        payloads: The loads, most significant first.
+        likelihood_ratio: Twice the log-likelihood ratio of the best single load and no load.
+        p_value: Probability of such a ratio, on any link, without a load.
+        nothing: Posterior probability that nothing was added, with a prior probability of one half.
+        limits: By link, the mass (kg) above which a load at its centre is detected in 19 of 20 cases; inf where no load
+            is observable.
+        misfit: Factor (at least 1) between the differences of the two recordings that no load explains and their
+            noise; all standard errors include it.
         baseline: Whether there was a recording without the load.
-        notes: What to know, in words.
+        notes: Remarks, a sentence or two each.
     """
 
     robot: str
@@ -110,68 +105,52 @@ class PayloadFinding:
         return float(sum(payload.mass for payload in self.payloads))
 
     def summary(self, width: int = _WIDTH) -> str:
-        """Gives the finding as text.
+        """Return the finding as text.
 
         Args:
-            width: Characters in a line, 76 at least.
+            width: Characters in a line, at least 76.
         """
         width = max(width, _LEAST_WIDTH)
-        thick, thin = "=" * width, "-" * width
-        beside = "a recording without the load" if self.baseline else "the model"
+        room = width - _NUMBERS_WIDTH
+        against = "a recording without the load" if self.baseline else "the model"
         lines = [
-            f" {self.robot}: what was added ".center(width, "="),
-            f"{'Status:':<8}{self.status:<24}{'Beside:':<19}{beside}",
-            f"{'Ratio:':<8}{f'{self.likelihood_ratio:.4g} (p {_small(self.p_value)})':<24}{'Nothing was added:':<19}"
-            f"probability {_small(self.nothing)}",
+            f" {self.robot}: payload ".center(width, "="),
+            f"{'Status:':<19}{self.status}",
+            f"{'Compared with:':<19}{against}",
+            f"{'Likelihood ratio:':<19}{self.likelihood_ratio:.4g} (p {_small(self.p_value)})",
+            f"{'Nothing was added:':<19}probability {_small(self.nothing)}",
         ]
-        room = width - _NUMBERS
         if self.payloads:
             lines += [
-                thin,
+                "-" * width,
                 f"{'link':<{room}}{'mass kg':>9}{'std err':>9}{'x m':>8}{'y m':>8}{'z m':>8}{'±':>7}{'prob.':>7}",
             ]
         for payload in self.payloads:
             x, y, z = payload.position
             lines.append(
-                f"{_beside(payload.link, room)}{payload.mass:>9.3f}{payload.mass_error:>9.3f}{x:>8.3f}{y:>8.3f}"
+                f"{_label(payload.link, room)}{payload.mass:>9.3f}{payload.mass_error:>9.3f}{x:>8.3f}{y:>8.3f}"
                 f"{z:>8.3f}{np.max(payload.position_errors):>7.3f}{payload.probability:>7.3f}"
             )
             lines += [
-                f"{_beside(f'  or {link}', room)}{payload.masses[link]:>9.3f}{'':>40}{payload.candidates[link]:>7.3f}"
+                f"{_label(f'  or {link}', room)}{payload.masses[link]:>9.3f}{'':>40}{payload.candidates[link]:>7.3f}"
                 for link in payload.links
                 if link != payload.link
             ]
-        return "\n".join([*lines, thick, *number_notes(self.notes, width)])
+        return "\n".join([*lines, "=" * width, *number_notes(self.notes, width)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the finding as plain numbers and text, ready for JSON; a limit that is none is None."""
-        return {
-            "robot": self.robot,
-            "status": self.status,
-            "payloads": [
-                {
-                    "link": payload.link,
-                    "mass": payload.mass,
-                    "mass_error": payload.mass_error,
-                    "position": payload.position.tolist(),
-                    "position_errors": payload.position_errors.tolist(),
-                    "rigid": None if payload.rigid is None else payload.rigid.tolist(),
-                    "probability": payload.probability,
-                    "candidates": dict(payload.candidates),
-                    "masses": dict(payload.masses),
-                    "likelihood_ratio": payload.likelihood_ratio,
-                    "p_value": payload.p_value,
-                }
-                for payload in self.payloads
-            ],
-            "likelihood_ratio": self.likelihood_ratio,
-            "p_value": self.p_value,
-            "nothing": self.nothing,
-            "limits": {link: limit if np.isfinite(limit) else None for link, limit in self.limits.items()},
-            "misfit": self.misfit,
-            "baseline": self.baseline,
-            "notes": list(self.notes),
-        }
+        """Return the finding as plain numbers and text, ready for JSON; infinite limits become None."""
+        payloads = [
+            asdict(payload) | {
+                "position": payload.position.tolist(),
+                "position_errors": payload.position_errors.tolist(),
+                "rigid": None if payload.rigid is None else payload.rigid.tolist(),
+                "probability": payload.probability,
+            }
+            for payload in self.payloads
+        ]  # fmt: skip
+        limits = {link: limit if np.isfinite(limit) else None for link, limit in self.limits.items()}
+        return vars(self) | {"payloads": payloads, "limits": limits, "notes": list(self.notes)}
 
     def __repr__(self) -> str:
         loads = ", ".join(f"{payload.mass:.2f} kg on {payload.link}" for payload in self.payloads)
@@ -182,7 +161,7 @@ def _small(value: float) -> str:
     return "< 1e-12" if value < 1e-12 else f"= {value:.2g}"
 
 
-def _beside(name: str, room: int) -> str:
-    """Gives a name with numbers to come beside it, or below it where it is long; names from files may hold anything."""
+def _label(name: str, room: int) -> str:
+    """Return a name padded to a column, or on a line of its own where it is longer; names may hold any character."""
     name = "  " * name.startswith("  ") + " ".join(name.split())
     return f"{name:<{room}}" if len(name) < room else f"{name}\n{'':<{room}}"

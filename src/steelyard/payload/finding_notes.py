@@ -1,4 +1,4 @@
-"""What to know about a finding of `find_payload`, in words."""
+"""The notes of a payload finding: what it rests on, what it leaves open, and what to do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from steelyard.payload.load_problem import PayloadProblem
 
 _VAGUE = 0.5
-"""Share of how far a load may be from its link's centre, above which its position counts as hardly known."""
+"""Standard error of a position, as a share of its prior's standard deviation, above which it counts as hardly
+observable: the data then took less than three quarters of the prior's variance. Set by judgement."""
 
 _MISFIT = 1.5
-"""Misfit above which it is remarked."""
+"""Misfit above which it is noted. Set by judgement: standard errors are half as wide again."""
 
 
 def write_payload_notes(
@@ -29,123 +30,110 @@ def write_payload_notes(
     problem: PayloadProblem,
     *,
     cad_spread: float | None,
-    same_sensors: bool,
     worth: float,
     level: float,
     zeroed: float | None,
     taken: tuple[str, float] | None,
 ) -> PayloadFinding:
-    """Gives the finding with its notes.
+    """Return the finding with its notes.
 
     Args:
         finding: The finding.
         problem: The problem.
-        cad_spread: How far the model is off; None for the usual.
-        same_sensors: Whether sensors were not zeroed in between.
-        worth: Mass of a load worth mentioning, kg.
-        level: Of a false alarm.
+        cad_spread: Relative error of the model's masses; None for the usual one.
+        worth: Mass of a load worth reporting, kg.
+        level: Probability of a false alarm.
         zeroed: The p-value if sensors had been zeroed in between; None where that makes no difference.
-        taken: Link and mass of what looks rather as taken away.
+        taken: Link and mass of what was rather removed.
     """
-    notes: list[str] = []
-    for payload in finding.payloads:
-        notes += _about(payload, problem)
+    notes = [note for payload in finding.payloads for note in _about_payload(payload, problem)]
     if not finding.payloads:
-        notes += _unseen(finding, cad_spread, worth)
-    if finding.payloads and not finding.baseline and cad_spread != 0.0:
+        notes += _about_limits(finding, cad_spread, worth)
+    elif not finding.baseline and cad_spread != 0.0:
         notes.append(
-            f"There is no recording without the load: what is beyond how far {_off(cad_spread)} counts as load. A "
-            "baseline would tell both apart."
+            "There is no recording without the load, so that every difference beyond "
+            f"{_about_model(cad_spread)} counts as load; a baseline would separate the two."
         )
-    silent = [link for link, limit in finding.limits.items() if not np.isfinite(limit)]
-    if silent:
+    hidden = [link for link, limit in finding.limits.items() if not np.isfinite(limit)]
+    if hidden:
         notes.append(
-            f"A load on {in_words(silent, limit=6)} would not show at all: no sensor feels it, or what it does looks "
-            "like a sensor's offset."
+            f"A load on {in_words(hidden, limit=6)} is not observable: no sensor measures it, or its effect equals a "
+            "sensor offset."
         )
     if taken is not None:
         notes.append(
-            f"It looks rather as if {-taken[1]:.2f} kg had been taken away from {taken[0]}; removed=True looks for "
-            "that."
+            f"The data rather show that {-taken[1]:.2f} kg were removed from {taken[0]}; removed=True searches for it."
         )
     if zeroed is not None:
+        drift = f"Sensor errors are assumed equal in both recordings, up to {100.0 * DRIFT:.0f} % of their priors"
         notes.append(
-            f"The sensors' errors count as the same in both recordings, give or take {100.0 * DRIFT:.0f} % of their "
-            + (
-                "priors. If the sensors were zeroed in between, there is a load all the same."
-                if zeroed <= level
-                else "priors, and the finding rests on that: if they were zeroed in between, it could be their offsets "
-                "(same_sensors=False)."
-            )
+            f"{drift}. The load is significant even if the sensors were zeroed in between."
+            if zeroed <= level
+            else f"{drift}, and the finding depends on it: if the sensors were zeroed in between, their offsets could "
+            "explain it (same_sensors=False)."
         )
     if finding.misfit > _MISFIT and finding.baseline:
         notes.append(
-            f"Beside any load, the recordings differ by {finding.misfit:.1f} times the noise of their rows (encoders, "
-            "delays, or a model that is further off than usual); standard errors count that in."
+            f"Apart from any load, the recordings differ by {finding.misfit:.1f} times their noise (encoder errors, "
+            "delays, or a large model error); standard errors include this."
         )
     if problem.guessed:
         notes.append(
-            f"Forces and moments are weighed as is usual, so that their noise counts {GUESSED:.0f} times. Weights of "
-            "estimate_noise would show lighter loads."
+            f"Forces and moments have default weights, so that their noise counts {GUESSED:.0f} times; with weights "
+            "from estimate_noise, lighter loads can be detected."
         )
     return replace(finding, notes=tuple(notes))
 
 
-def _about(payload: FoundPayload, problem: PayloadProblem) -> Iterator[str]:
+def _about_payload(payload: FoundPayload, problem: PayloadProblem) -> Iterator[str]:
     if len(payload.links) > 1:
         masses = [payload.masses[link] for link in payload.links]
-        least, greatest = min(masses), max(masses)
-        error = payload.mass_error
+        least, greatest, error = min(masses), max(masses), payload.mass_error
+        span = f"{0.5 * (least + greatest):.2f}" if greatest - least < error else f"{least:.2f} to {greatest:.2f}"
         first, *others = payload.links
         yield (
-            f"The data cannot tell {first} from {in_words(others, limit=6)}: what lies between them hardly moved, or "
-            "the load is where both would carry it alike. Whichever it is, the load weighs "
-            f"{_span(least, greatest, error)} kg."
+            f"The data do not distinguish {first} from {in_words(others, limit=6)}: the joints between them hardly "
+            f"moved, or the load is at a point that moves with both. On any of them it weighs {span} ± {error:.2f} kg."
         )
     root = problem.roots[problem.links.index(payload.link)]
-    wide = np.sqrt(np.sum(np.square(root), axis=1))
-    errors = zip("xyz", payload.position_errors, wide, strict=True)
-    vague = [axis for axis, error, most in errors if error > _VAGUE * most]
+    spreads = np.sqrt(np.sum(np.square(root), axis=1))
+    vague = [axis for axis, hard in zip("xyz", payload.position_errors > _VAGUE * spreads, strict=True) if hard]
     if vague:
-        axes = in_words(vague)
-        yield (f"Where on {payload.link} the load is along {axes} is hardly known: the link would have to turn more.")
+        yield (
+            f"The position of the load on {payload.link} along {in_words(vague)} is hardly observable; rotate the link "
+            "further."
+        )
     if payload.rigid is not None:
-        yield f"The load on {payload.link} is more than a point: `rigid` holds its ten parameters."
+        yield f"The load on {payload.link} is larger than a point mass: `rigid` holds its ten parameters."
 
 
-def _span(least: float, greatest: float, error: float) -> str:
-    if greatest - least < error:
-        return f"{0.5 * (least + greatest):.2f} ± {error:.2f}"
-    return f"{least:.2f} to {greatest:.2f} ± {error:.2f}"
-
-
-def _unseen(finding: PayloadFinding, cad_spread: float | None, worth: float) -> Iterator[str]:
-    seen = {link: limit for link, limit in finding.limits.items() if np.isfinite(limit)}
-    if not seen:
-        yield "No link would show a load: what it does looks like a sensor's offset, or no sensor feels it."
+def _about_limits(finding: PayloadFinding, cad_spread: float | None, worth: float) -> Iterator[str]:
+    limits = {link: limit for link, limit in finding.limits.items() if np.isfinite(limit)}
+    if not limits:
+        yield "No load is observable on any link: its effect equals a sensor offset, or no sensor measures it."
         return
-    least, greatest = min(seen, key=lambda link: seen[link]), max(seen, key=lambda link: seen[link])
+    least, greatest = min(limits, key=limits.__getitem__), max(limits, key=limits.__getitem__)
     if finding.status == "nothing":
         yield (
-            f"A load would have been seen from {seen[least]:.2g} kg ({least}) to {seen[greatest]:.2g} kg ({greatest}) "
-            "on, in 19 of 20 cases."
+            f"A load heavier than the limit of its link, from {limits[least]:.2g} kg ({least}) to "
+            f"{limits[greatest]:.2g} kg ({greatest}), would have been detected in 19 of 20 cases."
         )
         return
-    blind = sorted((link for link, limit in seen.items() if limit > worth), key=lambda link: -seen[link])
+    blind = sorted((link for link in limits if limits[link] > worth), key=lambda link: -limits[link])
     if blind:
-        lightest, heaviest = seen[blind[-1]], seen[blind[0]]
-        span = f"{lightest:.2g}" if len(blind) == 1 else f"{lightest:.2g} to {heaviest:.2g}"
-        why = (
-            f"is within what {_off(cad_spread)}; record the robot without the load, and give that as the baseline"
+        low, high = limits[blind[-1]], limits[blind[0]]
+        span = f"{low:.2g}" if len(blind) == 1 else f"{low:.2g} to {high:.2g}"
+        reason = (
+            f"is within {_about_model(cad_spread)}; record the robot without the load, and give that as the baseline"
             if not finding.baseline and cad_spread != 0.0
-            else "could hide in the noise; record longer, or move what carries it more"
+            else "could be hidden by the noise; record longer, or move the links that carry it more"
         )
-        yield f"On {in_words(blind, limit=6)}, a load of less than {span} kg {why}."
+        yield f"On {in_words(blind, limit=6)}, a load of less than {span} kg {reason}."
     if least not in blind:
-        yield f"On {least}, a load of more than {seen[least]:.2g} kg would have been seen."
+        yield f"On {least}, a load of more than {limits[least]:.2g} kg would have been detected."
 
 
-def _off(cad_spread: float | None) -> str:
+def _about_model(cad_spread: float | None) -> str:
     if cad_spread is None:
-        return f"a model is usually off ({100.0 * MASS_SPREAD:.0f} % of each link's mass)"
-    return f"the model may be off ({100.0 * cad_spread:.0f} % of each link's mass)"
+        return f"the usual model error ({100.0 * MASS_SPREAD:.0f} % of each link's mass)"
+    return f"the given model error ({100.0 * cad_spread:.0f} % of each link's mass)"
