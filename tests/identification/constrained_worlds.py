@@ -19,7 +19,7 @@ from scipy import sparse
 from steelyard import gather_evidence, load_model
 from steelyard.identification import choose_parameters
 from steelyard.identification.constraints.resolve import join_rows
-from steelyard.model.geometry import link_points
+from steelyard.model.geometry.points import link_points
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS, rotational_inertia_at_origin
 from steelyard.motion import motion_from_generalized

@@ -34,7 +34,7 @@ from steelyard.identification.constraints.resolve import (
     join_rows,
     resolve_constraints,
 )
-from steelyard.model.geometry import link_points
+from steelyard.model.geometry.points import link_points
 from steelyard.model.mirror import find_pairs, mirror_parameters
 from steelyard.model.parameters import PARAMETER_SYMBOLS, from_mass_com_inertia, rotational_inertia_at_origin
 from tests.humanoids import humanoid, random_bodies

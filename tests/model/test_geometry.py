@@ -9,7 +9,7 @@ from scipy.spatial import ConvexHull, Delaunay
 from steelyard.exceptions import ModelError
 from steelyard.model import load_model
 from steelyard.model.files.packages import resolve_uri
-from steelyard.model.geometry import link_points
+from steelyard.model.geometry.points import link_points
 from tests.humanoids import path_of
 
 SHAPES = """<robot name="shapes"><link name="a">

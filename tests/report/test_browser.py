@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from steelyard.report import scene, write_report
+from steelyard.bounded_cache import BoundedCache
+from steelyard.model.geometry import scene
+from steelyard.report import write_report
 from tests.browser import open_browser, watch
 from tests.report.reports import NASTY, nasty_report, report
 from tests.report.test_page import numbers_of
@@ -36,12 +38,11 @@ def files(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         # Drawn by software, a finer robot takes most of a minute.
         patch.setattr(scene, "MOST_TRIANGLES", 3000)
-        scene._surfaces.cache_clear()
+        patch.setattr(scene, "_SURFACES", BoundedCache(8))
         write_report(report(), folder / "report.html")
         write_report(nasty_report(), folder / "nasty.html")
         long = tuple(replace(trace, name="very" * 60 + ".csv") for trace in report().traces)
         write_report(replace(report(), traces=long), folder / "long.html")
-        scene._surfaces.cache_clear()
     return folder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from steelyard.drafting.body_placements import upward
+from steelyard.drafting.body_tree import upward
 from steelyard.drafting.draft_findings import DraftFinding
 from steelyard.drafting.legs import Leg, find_legs, find_up
 from steelyard.drafting.locks import propose_locks

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.drafting.body_placements import chain_from_root, children_of, compute_placements, upward
+from steelyard.drafting.body_tree import chain_from_root, children_of, upward
 from steelyard.drafting.undersides import LostMeshes, Underside, find_underside
 from steelyard.drafting.words import ARM_WORDS, LEG_WORDS, drop_words, mentions, side_of, words_of
+from steelyard.model import compute_placements
 from steelyard.stance import resting_posture
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from steelyard.drafting.body_placements import chain_from_root
+from steelyard.drafting.body_tree import chain_from_root
 from steelyard.drafting.locks import empty_parts
 from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, drop_words, words_of
 from steelyard.model import WRENCH_AXES

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pinocchio as pin
 
-from steelyard.drafting.body_placements import children_of, compute_placements
+from steelyard.drafting.body_tree import children_of
 from steelyard.drafting.words import SideMark, other_side, side_marks
+from steelyard.model import compute_placements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

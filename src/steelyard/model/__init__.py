@@ -1,6 +1,6 @@
 """Models: loading them, their ten parameters per link, whether they can exist, and writing them back."""
 
-from steelyard.model.check import Finding, ModelCheck, check_model, describe_difference
+from steelyard.model.check import ModelCheck, check_model, describe_difference
 from steelyard.model.consistency import (
     EXTENT_FLOOR,
     SINGULAR_EXTENT,
@@ -32,7 +32,11 @@ from steelyard.model.files.mjcf_file import MjcfFile
 from steelyard.model.files.packages import as_path, find_file, is_folder
 from steelyard.model.files.urdf import UrdfFile
 from steelyard.model.files.xml_document import Element, XmlDocument, parse_xml
-from steelyard.model.geometry import body_pieces, link_points, shape_points
+from steelyard.model.geometry.meshes import Surface
+from steelyard.model.geometry.placements import compute_placements
+from steelyard.model.geometry.points import body_pieces, link_points, shape_points
+from steelyard.model.geometry.scene import LinkShape, Scene, build_scene
+from steelyard.model.geometry.surfaces import body_surfaces, hull_surface
 from steelyard.model.loading import build_model, describe, describe_document, load_model, welded_into
 from steelyard.model.lumping import lock_followers, resolve_locks
 from steelyard.model.mirror import MirrorDifference, MirrorPair, compare_sides, find_pairs, mirror_parameters
@@ -70,7 +74,6 @@ from steelyard.model.setup import (
 )
 from steelyard.model.setup_tables import setup_tables
 from steelyard.model.spread import MASS_SPREAD, model_spread
-from steelyard.model.surfaces import Surface, body_surfaces, hull_surface
 from steelyard.model.toml_table import TomlTable
 from steelyard.model.write_back import WrittenModel, write_model
 
@@ -96,13 +99,13 @@ __all__ = [
     "Constraint",
     "Description",
     "Element",
-    "Finding",
     "Frame",
     "Frozen",
     "Geometry",
     "Imu",
     "Joint",
     "LeastMass",
+    "LinkShape",
     "MassWithin",
     "MatterInside",
     "MatterWithin",
@@ -114,6 +117,7 @@ __all__ = [
     "ModelCheck",
     "PositiveInertia",
     "RecordingMap",
+    "Scene",
     "Setup",
     "Sole",
     "Surface",
@@ -129,10 +133,12 @@ __all__ = [
     "body_pieces",
     "body_surfaces",
     "build_model",
+    "build_scene",
     "change_frame",
     "check_model",
     "compare_sides",
     "compile_mjcf",
+    "compute_placements",
     "constraint_table",
     "describe",
     "describe_difference",

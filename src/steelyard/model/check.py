@@ -1,4 +1,4 @@
-"""Is this model physically possible? Every finding in words, with the link where it hurts."""
+"""The check of a model: which links are impossible or singular, and what else is odd, a sentence each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 from steelyard.exceptions import ModelError
 from steelyard.model.consistency import diagnose
 from steelyard.model.files.packages import is_file, resolve_uri
-from steelyard.model.geometry import link_points
+from steelyard.model.geometry.points import link_points
 from steelyard.model.mirror import MirrorDifference, compare_sides, unpaired_links
-from steelyard.wording import in_words
+from steelyard.wording import count, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
-
     from steelyard.model.consistency import Consistency
     from steelyard.model.model import Model
 
@@ -24,14 +22,14 @@ Severity = Literal["impossible", "singular", "remark"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ModelFinding:
     """Something that a user of the model should know.
 
     Attributes:
         severity: "impossible" (no body has these numbers), "singular" (on the edge of what is possible), or "remark".
         name: The link, part or joint.
-        words: What is the matter, and what it means, in a sentence.
-        distance: For impossible links, how far the nearest possible one is: kg m², and relative to the link's own.
+        words: What is wrong and what it means, a sentence.
+        distance: For impossible links, the distance to the nearest possible one, kg m².
         relative_distance: The same, relative to the link's second moments.
     """
 
@@ -53,7 +51,7 @@ class ModelCheck:
     """
 
     model: Model
-    findings: tuple[Finding, ...]
+    findings: tuple[ModelFinding, ...]
     mirror_differences: tuple[MirrorDifference, ...]
 
     @property
@@ -62,11 +60,11 @@ class ModelCheck:
         return not self.names("impossible")
 
     def names(self, severity: Severity) -> list[str]:
-        """Gives the names with findings of one severity, each once."""
+        """Return the names with findings of one severity, each once."""
         return list(dict.fromkeys(finding.name for finding in self.findings if finding.severity == severity))
 
     def summary(self) -> str:
-        """Gives the whole check as text."""
+        """Return the whole check as text."""
         model = self.model
         lines = [
             f"{model.name}: {len(model.links)} links, {len(model.joints)} joints, {model.base} base, "
@@ -75,25 +73,24 @@ class ModelCheck:
         ]
         lines += [f"  {finding.severity}: {finding.name}: {finding.words}" for finding in self.findings]
         if self.mirror_differences:
-            lines.append(f"  left and right differ in {_count(self.mirror_differences, 'place')}:")
+            lines.append(f"  left and right differ in {count(len(self.mirror_differences), 'place', 'places')}:")
             lines += [f"    {describe_difference(difference)}" for difference in self.mirror_differences]
         return "\n".join(lines)
 
     def verdict(self) -> str:
-        """Gives the answer in a sentence."""
+        """Return the result in a sentence."""
         impossible, singular = self.names("impossible"), self.names("singular")
         if impossible:
             also = f", and {len(singular)} singular" if singular else ""
-            return f"Not physically possible: {_count(impossible, 'link')} cannot exist ({in_words(impossible)}){also}."
+            links = count(len(impossible), "link", "links")
+            return f"Not physically possible: {links} cannot exist ({in_words(impossible)}){also}."
         if singular:
-            verb = "is" if len(singular) == 1 else "are"
-            return (
-                f"Physically possible, but {_count(singular, 'link')} {verb} singular: {in_words(singular, limit=12)}."
-            )
+            subject = count(len(singular), "link is", "links are")
+            return f"Physically possible, but {subject} singular: {in_words(singular, limit=12)}."
         return "Physically possible: every link could be a real body."
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the check as plain tables, for JSON."""
+        """Return the check as plain tables, for JSON."""
         model = self.model
         return {
             "model": model.name,
@@ -109,26 +106,31 @@ class ModelCheck:
 
 
 def check_model(model: Model) -> ModelCheck:
-    """Tells which links are impossible or singular and why, and what else is odd about a model.
+    """Check which links are impossible or singular and why, and what else is odd about a model.
 
-    Links are judged as they are identified, their welded parts lumped. Parts of the file that could not exist alone are
-    remarked on too: there the numbers can be mended.
+    Links are checked as they are identified, their welded parts lumped. Impossible parts of the file get a remark too,
+    because the numbers to correct are theirs.
     """
-    findings = _link_findings(model)
-    findings += _part_findings(model)
-    findings += _odd_limits(model)
     missing = _missing_meshes(model)
-    findings += missing
-    findings += _lost_centres(model, {finding.name for finding in missing})
-    connectors = [body.name for body in model.bodies[1:] if body.massless]
-    if connectors:
-        words = "without mass between joints: it carries no parameters"
-        findings += [Finding("remark", name, words) for name in connectors]
-    findings += [
-        Finding(
-            "remark", link, f"its name fits {side!r} of [mirror], but it has no partner; it counts as a middle link"
-        )
-        for link, side in unpaired_links(model).items()
+    findings = [
+        *_check_links(model),
+        *_check_parts(model),
+        *(
+            _remark(body.joint.name, f"its limits allow no motion: from {body.joint.lower:g} to {body.joint.upper:g}")
+            for body in model.bodies
+            if body.joint.lower >= body.joint.upper
+        ),
+        *(_remark(part, f"its mesh {uri} is not found") for part, uri in missing.items()),
+        *_check_centres(model, set(missing)),
+        *(
+            _remark(body.name, "without mass between joints: it carries no parameters")
+            for body in model.bodies[1:]
+            if body.massless
+        ),
+        *(
+            _remark(link, f"its name fits {side!r} of [mirror], but it has no partner; it counts as a middle link")
+            for link, side in unpaired_links(model).items()
+        ),
     ]
     order = ("impossible", "singular", "remark")
     findings.sort(key=lambda finding: order.index(finding.severity))
@@ -137,31 +139,30 @@ def check_model(model: Model) -> ModelCheck:
 
 
 def describe_difference(difference: MirrorDifference) -> str:
-    """Gives a difference between left and right as a phrase."""
+    """Return a difference between left and right as a phrase."""
     units = {"mass": "kg", "com": "m", "inertia": "kg·m²", "origin": "m", "axis": "rad"}
     percent = 100.0 * difference.difference / difference.size if difference.size else 0.0
     share = f" ({percent:.0f} %)" if percent >= 10.0 else f" ({percent:.2g} %)" if percent else ""
-    what = {"com": "centre of mass", "origin": "joint origin", "axis": "joint axis"}.get(
-        difference.quantity, difference.quantity
-    )
-    return (
-        f"{difference.left} | {difference.right}: {what} by {difference.difference:.2g} "
-        f"{units[difference.quantity]}{share}"
-    )
+    quantity = difference.quantity
+    what = {"com": "centre of mass", "origin": "joint origin", "axis": "joint axis"}.get(quantity, quantity)
+    return f"{difference.left} | {difference.right}: {what} by {difference.difference:.2g} {units[quantity]}{share}"
 
 
-def _link_findings(model: Model) -> list[Finding]:
-    findings = []
-    for link, parameters in zip(model.links, model.parameters, strict=True):
-        diagnosis = diagnose(parameters)
-        if diagnosis.status != "possible":
-            words, distance, relative = _in_words(diagnosis), diagnosis.distance, diagnosis.relative_distance
-            findings.append(Finding(diagnosis.status, link, words, distance, relative))
-    return findings
+def _remark(name: str, words: str) -> ModelFinding:
+    return ModelFinding("remark", name, words)
 
 
-def _part_findings(model: Model) -> list[Finding]:
-    """Remarks on impossible and singular parts that the file welds to others, or to a fixed base."""
+def _check_links(model: Model) -> list[ModelFinding]:
+    found = [(link, diagnose(parameters)) for link, parameters in zip(model.links, model.parameters, strict=True)]
+    return [
+        ModelFinding(each.status, link, _explain(each), each.distance, each.relative_distance)
+        for link, each in found
+        if each.status != "possible"
+    ]
+
+
+def _check_parts(model: Model) -> list[ModelFinding]:
+    """Return remarks on impossible and singular parts that the file welds to others, or to a fixed base."""
     findings = []
     for index, body in enumerate(model.bodies):
         massive = [member.part for member in body.members if not member.part.massless]
@@ -171,13 +172,14 @@ def _part_findings(model: Model) -> list[Finding]:
             diagnosis = diagnose(part.parameters)
             if diagnosis.status != "possible":
                 words = (
-                    f"{diagnosis.status} as the file has it, though only a part of {body.name}: {_in_words(diagnosis)}"
+                    f"{diagnosis.status} as the file has it, though only a part of {body.name}: {_explain(diagnosis)}"
                 )
-                findings.append(Finding("remark", part.name, words, diagnosis.distance, diagnosis.relative_distance))
+                distances = (diagnosis.distance, diagnosis.relative_distance)
+                findings.append(ModelFinding("remark", part.name, words, *distances))
     return findings
 
 
-def _in_words(diagnosis: Consistency) -> str:
+def _explain(diagnosis: Consistency) -> str:
     words = "; ".join(diagnosis.reasons)
     if diagnosis.status == "impossible" and diagnosis.mass_deficit == 0.0:
         words += (
@@ -187,37 +189,25 @@ def _in_words(diagnosis: Consistency) -> str:
     return words
 
 
-def _odd_limits(model: Model) -> list[Finding]:
-    return [
-        Finding(
-            "remark", body.joint.name, f"its limits allow no motion: from {body.joint.lower:g} to {body.joint.upper:g}"
-        )
-        for body in model.bodies
-        if body.joint.lower >= body.joint.upper
-    ]
-
-
-def _missing_meshes(model: Model) -> list[Finding]:
-    missing = {
-        part.name: geometry.uri
+def _missing_meshes(model: Model) -> dict[str, str]:
+    """Return the mesh that is not found, by name of the part."""
+    beside, packages = model.description.file.path, model.description.packages
+    meshes = [
+        (part.name, str(geometry.uri))
         for part in model.description.parts.values()
         for geometry in part.geometries
-        if geometry.shape == "mesh" and geometry.vertices is None and not _found(str(geometry.uri), model)
-    }
-    return [Finding("remark", name, f"its mesh {uri} is not found") for name, uri in missing.items()]
+        if geometry.shape == "mesh" and geometry.vertices is None
+    ]
+    paths = [resolve_uri(uri, beside=beside, packages=packages) for _, uri in meshes]
+    return {part: uri for (part, uri), path in zip(meshes, paths, strict=True) if path is None or not is_file(path)}
 
 
-def _found(uri: str, model: Model) -> bool:
-    path = resolve_uri(uri, beside=model.description.file.path, packages=model.description.packages)
-    return path is not None and is_file(path)
-
-
-def _lost_centres(model: Model, without_mesh: set[str]) -> list[Finding]:
-    """Remarks on centres of mass outside the box around the link's own shapes, by more than a tenth of its size.
+def _check_centres(model: Model, without_mesh: set[str]) -> list[ModelFinding]:
+    """Return remarks on centres of mass outside the box around the link's shapes, by more than a tenth of its size.
 
     Args:
         model: The model.
-        without_mesh: Parts whose mesh is not found, which has its own remark.
+        without_mesh: Parts whose mesh is not found, which have their own remark.
     """
     findings = []
     for link, index, parameters in zip(model.links, model.link_bodies, model.parameters, strict=True):
@@ -226,7 +216,7 @@ def _lost_centres(model: Model, without_mesh: set[str]) -> list[Finding]:
         try:
             points = link_points(model, link)
         except ModelError as error:
-            findings.append(Finding("remark", link, str(error)))
+            findings.append(_remark(link, str(error)))
             continue
         if len(points) < 4:
             continue
@@ -235,9 +225,5 @@ def _lost_centres(model: Model, without_mesh: set[str]) -> list[Finding]:
         outside = float(np.linalg.norm(com - np.clip(com, low, high)))
         if outside > 0.1 * float(np.linalg.norm(high - low)):
             words = f"its centre of mass is {1000.0 * outside:.0f} mm outside the box around its shapes"
-            findings.append(Finding("remark", link, words))
+            findings.append(_remark(link, words))
     return findings
-
-
-def _count(names: Sized, what: str) -> str:
-    return f"{len(names)} {what}" + ("s" if len(names) > 1 else "")

@@ -1,9 +1,9 @@
-"""Which bodies can exist: the test, the distance to the nearest that can, and the projection onto them.
+"""Physical consistency of bodies: the test, the distance to the nearest possible body, and the projection.
 
-A body of mass ``m > 0`` exists when its second moment about the centre of mass, ``Σ_c = ½ tr(I_c) 1 − I_c``, is
+A body of mass ``m > 0`` is possible when its second moment about the centre of mass, ``Σ_c = ½ tr(I_c) 1 − I_c``, is
 positive semidefinite. An eigenvalue of ``Σ_c`` divided by the mass is the mean square distance of the matter from
-the centre of mass along that principal axis; its root, here called *extent*, is a length one can picture: a
-plate of thickness t has extent t/√12 across it. A negative eigenvalue is what breaks the triangle inequality.
+the centre of mass along that principal axis; its root, here called *extent*, is a length: a plate of
+thickness t has extent t/√12 across it. A negative eigenvalue breaks the triangle inequality of principal moments.
 """
 
 from __future__ import annotations
@@ -20,33 +20,36 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 SINGULAR_EXTENT = 1e-4
-"""Extent (m) up to which a body counts as having none: a plate of 0.35 mm. No link of a robot is thinner."""
+"""Extent (m) up to which a body counts as having none: a plate of 0.35 mm. Set by judgement: no link of a robot is
+thinner (the thinnest lumped link of G1 and TALOS has 3.8 mm)."""
 
 EXTENT_FLOOR = 1e-3
 """Least extent (m) that `project_to_interior` leaves, a plate of 3.5 mm. Each eigenvalue of ``Σ_c`` is then at
 least m · (1 mm)²; the thinnest lumped link of G1 and TALOS has 3.8 mm, so that sound models pass unchanged."""
 
 MASS_FLOOR = 1e-3
-"""Mass (kg) that `project_to_interior` gives to a body without any or with a negative one."""
+"""Mass (kg) that `project_to_interior` gives to a body whose mass is not positive. Set by judgement: a gram is little
+against any link, and far above rounding."""
 
 NOMINAL_LENGTH = 0.1
-"""Length (m) by which masses and moments are made comparable where a body has no mass to derive one from."""
+"""Length (m) that makes masses and moments comparable where a body has no mass to derive one from. Set by judgement:
+the order of magnitude of a humanoid's links."""
 
 Status = Literal["possible", "singular", "impossible"]
 
 
 @dataclass(frozen=True, eq=False)
 class Consistency:
-    """Whether one body can exist, and how far it is from one that can.
+    """Whether a body is physically possible, and how far it is from the nearest possible one.
 
     Attributes:
         status: "possible", "singular" (on the boundary: a point, a rod or a sheet without thickness) or "impossible".
-        reasons: Why, in words; empty for a possible body.
+        reasons: Why, a sentence each; empty for a possible body.
         second_moments: Ascending eigenvalues of ``Σ_c`` (kg m²), shape (3,); of ``Σ`` at the origin without mass.
         distance: Frobenius norm (kg m²) of the least change of ``Σ_c`` that makes the body possible; 0 if it is.
         relative_distance: `distance` over the norm of ``Σ_c``.
-        mass_deficit: What the mass lacks to be zero (kg).
-        nearest: The ten parameters of the nearest body that can exist, shape (10,).
+        mass_deficit: By how much the mass is below zero (kg).
+        nearest: The ten parameters of the nearest possible body, shape (10,).
     """
 
     status: Status
@@ -59,7 +62,7 @@ class Consistency:
 
 
 def smallest_second_moment(parameters: Any) -> FloatArray:
-    """Gives the smallest eigenvalue of ``Σ_c`` (kg m²), shape (...,); −inf where the mass is not positive."""
+    """Return the smallest eigenvalue of ``Σ_c`` (kg m²), shape (...,); −inf where the mass is not positive."""
     array = as_parameters(parameters)
     smallest = np.full(array.shape[:-1], -np.inf)
     heavy = array[..., 0] > 0.0
@@ -69,11 +72,11 @@ def smallest_second_moment(parameters: Any) -> FloatArray:
 
 
 def is_possible(parameters: Any, *, extent: float = 0.0) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Tells which bodies have positive mass and an extent of more than `extent` metres along every axis.
+    """Return which bodies have positive mass and an extent of more than `extent` metres along every axis.
 
     Args:
         parameters: Shape (..., 10).
-        extent: The least extent asked for; 0 asks for a strictly positive definite pseudo-inertia.
+        extent: Least extent, m; 0 demands a strictly positive definite pseudo-inertia.
 
     Returns:
         Booleans, shape (...,).
@@ -83,9 +86,9 @@ def is_possible(parameters: Any, *, extent: float = 0.0) -> np.ndarray[Any, np.d
 
 
 def diagnose(parameters: Any) -> Consistency:
-    """Tells whether one body, shape (10,), can exist, why not, and which is the nearest that can.
+    """Return whether a body, shape (10,), is possible, why not, and the nearest possible one.
 
-    Massless bodies with all ten parameters zero are for the caller to leave out: they are connectors, not bodies.
+    The caller leaves out connectors, whose ten parameters are all zero.
     """
     array = as_parameters(parameters)
     mass = float(array[0])
@@ -93,10 +96,10 @@ def diagnose(parameters: Any) -> Consistency:
         nearest = from_scaled_pseudo_inertia(_clip(scaled_pseudo_inertia(array), 0.0))
         moments = _eigenvalues(to_pseudo_inertia(array)[:3, :3])
         change = float(np.linalg.norm(to_pseudo_inertia(nearest)[:3, :3] - to_pseudo_inertia(array)[:3, :3]))
-        words = "its mass is zero but its inertia is not" if mass == 0.0 else f"its mass is {mass:.4g} kg"
+        reason = "its mass is zero but its inertia is not" if mass == 0.0 else f"its mass is {mass:.4g} kg"
         return Consistency(
             status="impossible",
-            reasons=(words,),
+            reasons=(reason,),
             second_moments=moments,
             distance=change,
             relative_distance=_ratio(change, moments),
@@ -113,7 +116,7 @@ def diagnose(parameters: Any) -> Consistency:
     impossible = moments[0] < -tolerance
     return Consistency(
         status="impossible" if impossible else "singular",
-        reasons=_impossible_in_words(array) if impossible else _singular_in_words(mass, moments, tolerance),
+        reasons=_explain_impossible(array) if impossible else _explain_singular(mass, moments, tolerance),
         second_moments=moments,
         distance=change,
         relative_distance=_ratio(change, moments),
@@ -123,25 +126,28 @@ def diagnose(parameters: Any) -> Consistency:
 
 
 def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: float = MASS_FLOOR) -> FloatArray:
-    """Gives the nearest bodies strictly inside the set of possible ones.
+    """Return the nearest bodies strictly inside the set of possible ones.
 
     A body of positive mass keeps its mass and its centre of mass; the eigenvalues of its second moment ``Σ_c`` are
     raised to at least ``m · extent²``. That is the projection in the Frobenius norm of ``Σ_c``, whatever the frame. A
     body whose mass is not positive has no centre of mass to keep: its pseudo-inertia, with lengths in units of
     `NOMINAL_LENGTH`, is projected onto the semidefinite cone, given at least the mass `mass`, and then as above.
 
-    Bodies that have the extent already come back bit by bit as they were.
+    Bodies that have the extent already are returned bit by bit unchanged.
 
     Args:
         parameters: Shape (..., 10).
         extent: The eigenvalue floor, as a length (m).
         mass: Mass (kg) given to bodies that have none.
+
+    Raises:
+        ConsistencyError: A parameter is not finite.
     """
     result = as_parameters(parameters).copy()
     if not np.all(np.isfinite(result)):
         rows = np.flatnonzero(~np.isfinite(result.reshape(-1, result.shape[-1])).all(axis=1)).tolist()
         raise ConsistencyError(
-            "parameters that are not finite cannot be projected; find out where they came from", rows=rows
+            "parameters that are not finite cannot be projected; check where they came from", rows=rows
         )
     flat = result.reshape(-1, result.shape[-1])
     for row in np.flatnonzero(~is_possible(flat, extent=extent)):
@@ -150,7 +156,7 @@ def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: 
             body = from_scaled_pseudo_inertia(_clip(scaled_pseudo_inertia(body), 0.0))
             body[0] = max(body[0], mass)
         second_moment = _second_moment_at_com(body)
-        # Above the floor by what rounding may take away again when the moments are moved to the origin and back.
+        # Above the floor by the rounding error of moving the moments to the origin and back.
         size = float(body[1:4] @ body[1:4]) / body[0] + float(np.linalg.norm(second_moment))
         floor = body[0] * extent**2 + 64.0 * np.finfo(np.float64).eps * size
         flat[row] = _with_second_moment_at_com(body, _clip(second_moment, floor))
@@ -158,15 +164,16 @@ def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: 
 
 
 _LENGTH_SCALES = np.outer(*2 * [np.array([1.0 / NOMINAL_LENGTH] * 3 + [1.0])])
+"""Factors that take the entries of a pseudo-inertia to masses, shape (4, 4)."""
 
 
 def scaled_pseudo_inertia(parameters: Any) -> FloatArray:
-    """Gives pseudo-inertias (..., 4, 4) with lengths in units of `NOMINAL_LENGTH`: all entries are masses, in kg."""
+    """Return pseudo-inertias (..., 4, 4) with lengths in units of `NOMINAL_LENGTH`: all entries are masses, in kg."""
     return np.asarray(to_pseudo_inertia(parameters) * _LENGTH_SCALES)
 
 
 def from_scaled_pseudo_inertia(scaled: FloatArray) -> FloatArray:
-    """Gives the ten parameters of `scaled_pseudo_inertia`."""
+    """Return the ten parameters, shape (..., 10), of what `scaled_pseudo_inertia` returned."""
     return from_pseudo_inertia(scaled / _LENGTH_SCALES)
 
 
@@ -199,7 +206,7 @@ def _ratio(change: float, moments: FloatArray) -> float:
     return change / size if size > 0.0 else 0.0
 
 
-def _impossible_in_words(parameters: FloatArray) -> tuple[str, ...]:
+def _explain_impossible(parameters: FloatArray) -> tuple[str, ...]:
     low, middle, high = np.linalg.eigvalsh(to_mass_com_inertia(parameters)[2])
     if low < 0.0:
         return (f"its inertia has a negative principal moment, {low:.3g} kg·m²",)
@@ -209,7 +216,7 @@ def _impossible_in_words(parameters: FloatArray) -> tuple[str, ...]:
     )
 
 
-def _singular_in_words(mass: float, moments: FloatArray, tolerance: float) -> tuple[str, ...]:
+def _explain_singular(mass: float, moments: FloatArray, tolerance: float) -> tuple[str, ...]:
     without = int(np.sum(moments <= tolerance))
     shape = {1: "a sheet without thickness", 2: "a rod without thickness", 3: "a point mass"}[without]
     return (f"it is {shape}: {mass:.4g} kg with no extent along {('one axis', 'two axes', 'any axis')[without - 1]}",)

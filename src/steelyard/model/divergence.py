@@ -1,7 +1,7 @@
-"""How far one body is from another, whatever the units and the frame: distances of pseudo-inertias.
+"""Distances between bodies that do not depend on units and frames: divergence and distance of pseudo-inertias.
 
-Both are unchanged when each pseudo-inertia ``P`` becomes ``M P Mᵀ``: by another frame, by other units of length, and,
-of both bodies alike, of mass. Close by, the divergence is half of the distance's square.
+Both are invariant under ``P → M P Mᵀ`` of each pseudo-inertia: a change of frame, of the unit of length, and of the
+unit of mass. To second order the divergence is half of the squared distance.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ _BASIS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
 
 
 def log_det_divergence(parameters: Any, reference: Any) -> FloatArray:
-    """Gives ``tr(P P₀⁻¹) − log det(P P₀⁻¹) − 4`` of bodies beside their references, shape (...,).
+    """Return ``tr(P P₀⁻¹) − log det(P P₀⁻¹) − 4`` of bodies from their references, shape (...,).
 
-    It is the Bregman divergence of ``−log det``: convex in the parameters, zero at the reference, and infinite where no
-    body can be [Lee, Wensing and Park, "Geometric robot dynamic identification: a convex programming approach", 2019].
+    It is the Bregman divergence of ``−log det``: convex in the parameters, zero at the reference, and infinite for
+    impossible bodies [Lee, Wensing and Park, "Geometric robot dynamic identification: a convex programming approach",
+    2019].
 
     Args:
         parameters: Shape (..., 10).
-        reference: Of bodies that can exist, shape (..., 10).
+        reference: Of possible bodies, shape (..., 10).
     """
     values = _relative_eigenvalues(parameters, reference)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -36,20 +37,20 @@ def log_det_divergence(parameters: Any, reference: Any) -> FloatArray:
 
 
 def log_det_gradient(parameters: Any, reference: Any) -> FloatArray:
-    """Gives the divergence's gradient by the parameters, shape (..., 10)."""
+    """Return the gradient of the divergence with respect to the parameters, shape (..., 10)."""
     difference = np.linalg.inv(to_pseudo_inertia(reference)) - np.linalg.inv(to_pseudo_inertia(parameters))
     return np.asarray(np.einsum("...ij,kij->...k", difference, _BASIS))
 
 
 def log_det_hessian(parameters: Any) -> FloatArray:
-    """Gives the divergence's second derivatives by the parameters, shape (..., 10, 10); no reference is in them."""
+    """Return the Hessian of the divergence, shape (..., 10, 10), which does not depend on the reference."""
     inverse = np.linalg.inv(to_pseudo_inertia(parameters))
-    moved = np.einsum("...ij,kjl->...kil", inverse, _BASIS)
-    return np.asarray(np.einsum("...kij,...lji->...kl", moved, moved))
+    products = np.einsum("...ij,kjl->...kil", inverse, _BASIS)
+    return np.asarray(np.einsum("...kij,...lji->...kl", products, products))
 
 
 def affine_distance(parameters: Any, other: Any) -> FloatArray:
-    """Gives the affine-invariant distance ``‖log(P₀⁻¹ P)‖`` of possible bodies, shape (...,); inf where one is none."""
+    """Return the affine-invariant distance ``‖log(P₀⁻¹ P)‖``, shape (...,); inf where a body is impossible."""
     values = _relative_eigenvalues(parameters, other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(values > 0.0, np.log(values), np.inf)
@@ -57,7 +58,7 @@ def affine_distance(parameters: Any, other: Any) -> FloatArray:
 
 
 def _relative_eigenvalues(parameters: Any, reference: Any) -> FloatArray:
-    """Gives the eigenvalues of ``P₀⁻¹ P``, shape (..., 4)."""
+    """Return the eigenvalues of ``P₀⁻¹ P``, shape (..., 4)."""
     lower = np.linalg.cholesky(to_pseudo_inertia(reference))
     half = np.linalg.solve(lower, to_pseudo_inertia(parameters))
     whole = np.linalg.solve(lower, np.swapaxes(half, -1, -2))

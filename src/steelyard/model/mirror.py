@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pinocchio as pin
 
 from steelyard.exceptions import ModelError
+from steelyard.model.geometry.placements import compute_placements
 from steelyard.model.name_patterns import match_pattern, pair_by_patterns
 from steelyard.model.parameters import PARAMETER_COUNT, change_frame, change_frame_matrix, to_mass_com_inertia
 
 if TYPE_CHECKING:
+    import pinocchio as pin
+
     from steelyard.arrays import FloatArray
     from steelyard.model.model import Model
 
@@ -173,19 +175,13 @@ def compare_sides(
 
 
 def _symmetric_poses(model: Model) -> list[pin.SE3]:
-    """Gives the placement of every body in the base link's frame, in the setup's symmetric posture."""
-    positions = _symmetric_posture(model)
-    poses: list[pin.SE3] = []
-    for index, body in enumerate(model.bodies):
-        if body.parent < 0:
-            poses.append(pin.SE3.Identity())
-            continue
-        start = int(model.tree.q_starts[index])
-        position = np.array(model.neutral[start : start + body.joint.position_size])
-        if body.joint.name in positions:
-            position[0] = positions[body.joint.name]
-        poses.append(poses[body.parent] * body.placement * body.joint.motion(position))
-    return poses
+    """Return the placement of every body in the base link's frame, in the setup's symmetric posture."""
+    q = np.array(model.neutral)
+    posture = _symmetric_posture(model)
+    for start, body in zip(model.tree.q_starts, model.bodies, strict=True):
+        if body.joint.name in posture:
+            q[start] = posture[body.joint.name]
+    return compute_placements(model, q)
 
 
 def _pair(model: Model, poses: list[pin.SE3], left: int, right: int) -> MirrorPair:

@@ -30,16 +30,19 @@ PARAMETER_SYMBOLS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "
 PARAMETER_COUNT = len(PARAMETER_SYMBOLS)
 
 _TENSOR_ROWS = np.array([0, 0, 1, 0, 1, 2])
+"""Row in the inertia tensor of each of the last six parameters."""
+
 _TENSOR_COLUMNS = np.array([0, 1, 1, 2, 2, 2])
+"""Column in the inertia tensor of each of the last six parameters."""
 
 
 def parameter_names(links: Sequence[str]) -> list[str]:
-    """Gives the name of each parameter, ``"<link>.<symbol>"``, link by link in order."""
+    """Return the name of each parameter, ``"<link>.<symbol>"``, link by link in order."""
     return [f"{link}.{symbol}" for link in links for symbol in PARAMETER_SYMBOLS]
 
 
 def as_parameters(parameters: Any) -> FloatArray:
-    """Gives `parameters` as a float array whose last axis is the ten parameters.
+    """Return `parameters` as a float array whose last axis is the ten parameters.
 
     Raises:
         ConsistencyError: The last axis is not of length ten.
@@ -51,7 +54,7 @@ def as_parameters(parameters: Any) -> FloatArray:
 
 
 def rotational_inertia_at_origin(parameters: Any) -> FloatArray:
-    """Gives the symmetric tensors ``I`` about the frame's origin, shape (..., 3, 3), kg m²."""
+    """Return the symmetric tensors ``I`` about the frame's origin, shape (..., 3, 3), kg m²."""
     array = as_parameters(parameters)
     tensor = np.empty((*array.shape[:-1], 3, 3))
     tensor[..., _TENSOR_ROWS, _TENSOR_COLUMNS] = array[..., 4:]
@@ -68,14 +71,14 @@ def _join(mass: FloatArray, first_moment: FloatArray, tensor_at_origin: FloatArr
 
 
 def _point_mass_inertia(vector: FloatArray, other: FloatArray) -> FloatArray:
-    """Gives ``(a·b) 1 − a bᵀ``, symmetrised: the inertia of a unit point mass when a = b."""
+    """Return ``(a·b) 1 − a bᵀ``, symmetrised: the inertia of a unit point mass when a = b."""
     outer = vector[..., :, None] * other[..., None, :]
     dot = np.einsum("...i,...i->...", vector, other)
     return np.asarray(dot[..., None, None] * np.eye(3) - 0.5 * (outer + np.swapaxes(outer, -1, -2)))
 
 
 def from_mass_com_inertia(mass: Any, com: Any, inertia_at_com: Any) -> FloatArray:
-    """Gives the ten parameters of a body from the numbers a model file holds.
+    """Return the ten parameters of bodies from mass, centre of mass and inertia, as model files state them.
 
     Args:
         mass: Shape (...,), kg.
@@ -85,13 +88,13 @@ def from_mass_com_inertia(mass: Any, com: Any, inertia_at_com: Any) -> FloatArra
     Returns:
         Parameters, shape (..., 10).
     """
-    masses, places, tensors = (np.asarray(x, dtype=np.float64) for x in (mass, com, inertia_at_com))
-    first_moment = masses[..., None] * places
-    return _join(masses, first_moment, tensors + _point_mass_inertia(first_moment, places))
+    masses, coms, tensors = (np.asarray(x, dtype=np.float64) for x in (mass, com, inertia_at_com))
+    first_moment = masses[..., None] * coms
+    return _join(masses, first_moment, tensors + _point_mass_inertia(first_moment, coms))
 
 
 def to_mass_com_inertia(parameters: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gives mass (...,), centre of mass (..., 3) and rotational inertia about it (..., 3, 3).
+    """Return mass (...,), centre of mass (..., 3) and rotational inertia about it (..., 3, 3).
 
     Raises:
         ConsistencyError: A mass is zero, so that there is no centre of mass.
@@ -106,7 +109,7 @@ def to_mass_com_inertia(parameters: Any) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def to_pseudo_inertia(parameters: Any) -> FloatArray:
-    """Gives the pseudo-inertia ``[[Σ, h], [hᵀ, m]]``, shape (..., 4, 4).
+    """Return the pseudo-inertia ``[[Σ, h], [hᵀ, m]]``, shape (..., 4, 4).
 
     ``Σ = ∫ x xᵀ dm = ½ tr(I) 1 − I`` and ``h = ∫ x dm``. A body is physically possible exactly when this matrix
     is positive semidefinite [Wensing, Kim and Slotine, "Linear matrix inequalities for physically consistent
@@ -123,7 +126,7 @@ def to_pseudo_inertia(parameters: Any) -> FloatArray:
 
 
 def from_pseudo_inertia(pseudo_inertia: Any) -> FloatArray:
-    """Gives the ten parameters, shape (..., 10), of pseudo-inertias of shape (..., 4, 4)."""
+    """Return the ten parameters, shape (..., 10), of pseudo-inertias of shape (..., 4, 4)."""
     pseudo = np.asarray(pseudo_inertia, dtype=np.float64)
     second_moment = pseudo[..., :3, :3]
     trace = np.trace(second_moment, axis1=-2, axis2=-1)
@@ -132,7 +135,7 @@ def from_pseudo_inertia(pseudo_inertia: Any) -> FloatArray:
 
 
 def from_log_cholesky(log_cholesky: Any) -> FloatArray:
-    """Gives the ten parameters of log-Cholesky vectors ``[α, d1, d2, d3, s12, s23, s13, t1, t2, t3]``.
+    """Return the ten parameters of log-Cholesky vectors ``[α, d1, d2, d3, s12, s23, s13, t1, t2, t3]``.
 
     The pseudo-inertia is ``U Uᵀ`` with::
 
@@ -156,7 +159,7 @@ def from_log_cholesky(log_cholesky: Any) -> FloatArray:
 
 
 def to_log_cholesky(parameters: Any) -> FloatArray:
-    """Gives the log-Cholesky vectors, shape (..., 10), of strictly possible bodies; see `from_log_cholesky`.
+    """Return the log-Cholesky vectors, shape (..., 10), of strictly possible bodies; see `from_log_cholesky`.
 
     Raises:
         ConsistencyError: A body is impossible or singular, and so has no logarithm.
@@ -184,7 +187,7 @@ def to_log_cholesky(parameters: Any) -> FloatArray:
 
 
 def change_frame(parameters: Any, rotation: Any, translation: Any) -> FloatArray:
-    """Gives the parameters of the same bodies in another frame, or of their mirror images.
+    """Return the parameters of the same bodies in another frame, or of their mirror images.
 
     A point at ``x`` in the old frame is at ``rotation @ x + translation`` in the new one. With ``det(rotation) = −1``
     the result is the mirror image: the pseudo-inertia transforms alike, ``P' = M P Mᵀ``.
@@ -195,7 +198,7 @@ def change_frame(parameters: Any, rotation: Any, translation: Any) -> FloatArray
         translation: Shape (..., 3), m.
     """
     array = as_parameters(parameters)
-    turn, shift = (np.asarray(rotation, dtype=np.float64), np.asarray(translation, dtype=np.float64))
+    turn, shift = np.asarray(rotation, dtype=np.float64), np.asarray(translation, dtype=np.float64)
     mass = array[..., 0]
     turned = np.einsum("...ij,...j->...i", turn, array[..., 1:4])
     tensor = turn @ rotational_inertia_at_origin(array) @ np.swapaxes(turn, -1, -2)
@@ -206,5 +209,5 @@ def change_frame(parameters: Any, rotation: Any, translation: Any) -> FloatArray
 
 
 def change_frame_matrix(rotation: Any, translation: Any) -> FloatArray:
-    """Gives the 10 × 10 matrix ``T`` with ``change_frame(p, rotation, translation) = T p``."""
+    """Return the 10 × 10 matrix ``T`` with ``change_frame(p, rotation, translation) = T p``."""
     return change_frame(np.eye(PARAMETER_COUNT), rotation, translation).T

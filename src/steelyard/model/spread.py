@@ -1,4 +1,4 @@
-"""How far a model of a robot may be off: the scale by which a link's parameters are compared."""
+"""Prior uncertainty of a model: the scale by which a link's parameters are compared."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model.model import Model
 
+# How far a model is usually off, the unit in which parameters are compared; the sizes are set by judgement.
 MASS_SPREAD = 0.25
+"""Standard deviation of a link's mass, as a share of it."""
+
 COM_SPREAD, COM_SHARE = 0.02, 0.3
+"""Standard deviation of a centre of mass: metres, plus a share of the link's extent along each axis."""
+
 INERTIA_SPREAD = 0.3
-"""How far a model may be off: shares of each link's mass and of its inertia; of its centre of mass, metres, and a share
-of how far its mass lies from there."""
+"""Standard deviation of an inertia, as a share of it."""
 
 
 def model_spread(model: Model) -> FloatArray:
-    """Gives how a model may be off: ``φ = φ_model + spread z`` with z of unit normal numbers, shape (10 n, 10 n).
+    """Return a root of the prior covariance, ``φ = φ_model + spread z`` with z standard normal, shape (10 n, 10 n).
 
-    Each link may have another mass, which scales all of it, another centre of mass, and other inertias. Links that no
-    body could have count as the nearest that one could: an inertia of zero says nothing of how far it is off.
+    Each link's mass, which scales all ten parameters, centre of mass and inertias vary independently. Impossible links
+    count as the nearest possible ones: a share of a zero inertia would be no uncertainty at all.
     """
     size = PARAMETER_COUNT
     bodies = project_to_interior(model.parameters)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.identification import half_width
+from steelyard.model import build_scene
 from steelyard.report.packing import pack_indices, pack_numbers
-from steelyard.report.scene import build_scene
 from steelyard.report.sections.section import Section
+from steelyard.stance import resting_posture
 
 if TYPE_CHECKING:
     from steelyard.report.report import Report
@@ -29,7 +30,7 @@ def _end_of_scale(change: np.ndarray) -> float:
 def show_robot(report: Report) -> tuple[Section, dict[str, Any]]:
     """Gives the section, and what the page draws the robot from."""
     estimate = report.estimate
-    scene = build_scene(estimate)
+    scene = build_scene(estimate.model, resting_posture(estimate.model), (estimate.reference, estimate.parameters))
     before, after = np.asarray(estimate.reference), np.asarray(estimate.parameters)
     with np.errstate(divide="ignore", invalid="ignore"):
         change = 100.0 * (after[:, 0] / before[:, 0] - 1.0)

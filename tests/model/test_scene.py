@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pinocchio as pin
 import pytest
 
 import steelyard as sy
-from steelyard.model.geometry import link_points
-from steelyard.model.surfaces import body_surfaces, hull_surface
-from steelyard.report.scene import MOST_TRIANGLES, build_scene
-from steelyard.stance.footing import resting_posture
+from steelyard.model.geometry.points import link_points
+from steelyard.model.geometry.scene import MOST_TRIANGLES, build_scene
+from steelyard.model.geometry.surfaces import body_surfaces, hull_surface
+from steelyard.stance import resting_posture
 from tests.humanoids import path_of
 from tests.laboratory.trials import ROBOTS, robot
 
@@ -20,7 +18,7 @@ from tests.laboratory.trials import ROBOTS, robot
 def scene_of(model, parameters=None):
     """Gives the picture of a model before and after."""
     after = model.parameters if parameters is None else parameters
-    return build_scene(SimpleNamespace(model=model, reference=model.parameters, parameters=after))
+    return build_scene(model, resting_posture(model), (model.parameters, after))
 
 
 @pytest.mark.parametrize("name", ROBOTS)

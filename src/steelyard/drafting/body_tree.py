@@ -1,33 +1,14 @@
-"""Placements of a model's bodies in a posture, and the tree that they form."""
+"""The tree that a model's bodies form, and its upward direction."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pinocchio as pin
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
-
-
-def compute_placements(model: Model, q: FloatArray) -> list[pin.SE3]:
-    """Compute the placement of every body's joint frame in the base link's frame.
-
-    Args:
-        model: The model.
-        q: Configuration, shape (position_size,); the pose of the base is ignored.
-    """
-    placements: list[pin.SE3] = []
-    for index, body in enumerate(model.bodies):
-        if body.parent < 0:
-            placements.append(pin.SE3.Identity())
-            continue
-        start = int(model.tree.q_starts[index])
-        motion = body.joint.motion(np.asarray(q[start : start + body.joint.position_size]))
-        placements.append(placements[body.parent] * body.placement * motion)
-    return placements
 
 
 def upward(model: Model) -> FloatArray:
