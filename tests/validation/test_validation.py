@@ -287,7 +287,7 @@ def test_what_has_no_origin_is_said():
     ):
         found = validate(claim, moved)
         assert np.isnan(found.shared)
-        assert any("cannot be noticed" in note for note in found.notes)
+        assert any("cannot be detected" in note for note in found.notes)
 
 
 def test_everything_can_be_told_in_text_and_json():
@@ -376,7 +376,7 @@ def test_each_nuisance_is_left_out_for_its_own_reason():
     # Ripple and friction stay with the robot.
     assert found.torque[joint].rmse < 1e-7
     assert any("torque offset may have drifted" in note for note in found.notes)
-    assert any("wrench offset belong to the recording" in note for note in found.notes)
+    assert any("wrench offset belong to the training recording" in note for note in found.notes)
     bare = validate(claim, motion, nuisance=())
     assert not any("friction" in note and "recording" in note for note in bare.notes)
     assert any("coulomb friction" in note and "nuisance= asks" in note for note in bare.notes)

@@ -1,4 +1,4 @@
-"""Validation: an estimate held against motions, seen or not."""
+"""Validation: prediction errors of an estimate on motions, best ones that it was not identified from."""
 
 from steelyard.validation.bootstrap import Gain
 from steelyard.validation.error_statistics import CANDIDATES, Candidates, ErrorStatistics

@@ -1,4 +1,4 @@
-"""Whether one set of parameters really predicts better than another, or by chance: blocks of time drawn again."""
+"""Block bootstrap of prediction errors: whether one set of parameters predicts significantly better than another."""
 
 from __future__ import annotations
 
@@ -15,41 +15,47 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 REPEATS = 2000
-"""How often blocks are drawn."""
+"""Bootstrap resamples: each end of a 95 % interval then rests on 50 of them. [hesterberg2015] asks for thousands."""
 
 TOO_FEW_BLOCKS = 5
-"""So many blocks, or fewer, do not show how much chance does."""
+"""Number of blocks up to which nothing is decided; false verdicts with this limit are in docs/validation.md."""
 
 SAME = 1e-3
-"""Share of the root mean square error by which two candidates differ, below which nobody cares which is better."""
+"""Relative difference of two RMSEs below which neither counts as better. Set by judgement: no use depends on 0.1 %."""
 
 _FEWEST_SAMPLES = 20
-"""Fewer samples than this do not show how long their memory is."""
+"""Least number of samples from which a correlation time is estimated. Set by judgement."""
 
-_LONGER = 2
-"""Blocks are so many times as long as [politis2004] has them: those give the best variance, not the best intervals.
-What that does to false verdicts was measured: docs/validation.md."""
+_LENGTH_FACTOR = 2
+"""Factor on the block length of [politis2004], which is best for variances, not for intervals; the rate of false
+verdicts with it was measured: docs/validation.md."""
 
 _ROUNDS = 5
+"""Iterations of the correction for the estimated mean. Set by judgement."""
+
 _WIDEST = 10
-"""Gaps wider than so many usual stretches are not looked across for a memory."""
+"""Gaps wider than this number of mean segment lengths are not bridged by the autocorrelation. Set by judgement."""
 
 _MOST_BLOCKS = 256
+"""Most blocks, to bound the time: longer blocks are safe, and more of them narrow no interval. Set by judgement."""
+
 _NUMBERS_AT_ONCE = 4_000_000
+"""Numbers drawn at once, to bound their memory to 32 MB."""
+
 
 Verdict = Literal["real", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better the estimate predicts than another candidate.
+    """Improvement of the estimate's predictions over another candidate's.
 
     Attributes:
-        ratio: Root mean square error of the estimate over that of the other.
+        ratio: RMSE of the estimate divided by that of the other.
         low: Lower end of the interval of `ratio`; NaN where there are too few blocks.
         high: Its upper end.
-        verdict: "real" where all of the interval is below one, "worse" where all of it is above, else "undecided"; also
-            where the two differ by less than `SAME`.
+        verdict: "real" where the whole interval is below one, "worse" where it is above, else "undecided"; also where
+            the two differ by less than `SAME`.
     """
 
     ratio: float
@@ -59,53 +65,52 @@ class Gain:
 
 
 def block_length(series: Any, gaps: Sequence[float] | None = None) -> int:
-    """Gives the length of blocks, in samples, that keeps the memory of some series.
+    """Return the block length, in samples, that preserves the autocorrelation of some series.
 
-    It is twice that of [politis2004] with its correction [patton2009], for blocks on a circle: from the autocorrelation
-    up to where it is no longer significant. Nothing keeps it from being too long for the series: then there are too few
-    blocks, and that is what is to be known. The greatest of all series counts.
+    It is twice that of [politis2004] with its correction [patton2009], for circular blocks: from the autocorrelation up
+    to the lag where it is no longer significant. It may exceed the length of the series, which then has too few blocks
+    to decide anything. The longest of all series counts.
 
     Args:
-        series: Shape (n, n_series), or several such stretches.
-        gaps: Samples that are missing before each stretch, as in `draw_blocks`.
+        series: Shape (n, n_series), or a list of such segments.
+        gaps: Samples missing before each segment, as in `draw_blocks`.
     """
-    stretches = [np.asarray(each, dtype=np.float64) for each in (series if isinstance(series, list) else [series])]
-    count = sum(len(stretch) for stretch in stretches)
+    segments = [np.asarray(each, dtype=np.float64) for each in (series if isinstance(series, list) else [series])]
+    count = sum(len(segment) for segment in segments)
     if count < 4:
         return 1
     reach = max(count // 2, 1)
-    runs = _runs(stretches, gaps, min(reach, _WIDEST * count / len(stretches)))
-    pairs = sum((_products(run.occupied[:, None], reach)[:, 0] for run in runs), np.zeros(reach + 1))
-    mean = np.sum([stretch.sum(axis=0) for stretch in stretches], axis=0) / count
-    products = sum(
-        (_products(run.values - np.outer(run.occupied, mean), reach) for run in runs), np.zeros((reach + 1, len(mean)))
-    )
+    runs = _join_over_gaps(segments, gaps, min(reach, _WIDEST * count / len(segments)))
+    pairs = sum((_lagged_products(run.occupied[:, None], reach)[:, 0] for run in runs), np.zeros(reach + 1))
+    mean = np.sum([segment.sum(axis=0) for segment in segments], axis=0) / count
+    centred = (run.values - np.outer(run.occupied, mean) for run in runs)
+    products = sum((_lagged_products(each, reach) for each in centred), np.zeros((reach + 1, len(mean))))
     best = max((_politis_white(column, np.round(pairs), count) for column in products.T), default=1.0)
-    return 1 if best <= 1.0 else _LONGER * min(int(np.ceil(best)), count)
+    return 1 if best <= 1.0 else _LENGTH_FACTOR * min(int(np.ceil(best)), count)
 
 
 class _Run(NamedTuple):
-    """Stretches on one even grid of time.
+    """Segments on one even grid of time.
 
     Attributes:
-        values: What is there, zeros in gaps, shape (n_cells, n_columns).
-        occupied: One where there is something, else zero, shape (n_cells,).
+        values: The samples, zeros in gaps, shape (n_cells, n_columns).
+        occupied: One where there is a sample, else zero, shape (n_cells,).
     """
 
     values: FloatArray
     occupied: FloatArray
 
 
-def _runs(stretches: Sequence[FloatArray], gaps: Sequence[float] | None, widest: float) -> list[_Run]:
-    """Gives stretches on even grids, a new one behind each gap that is wider than `widest` samples."""
-    missing = [0.0] * len(stretches) if gaps is None else list(gaps)
+def _join_over_gaps(segments: Sequence[FloatArray], gaps: Sequence[float] | None, widest: float) -> list[_Run]:
+    """Return segments on even grids, a new one after each gap that is wider than `widest` samples."""
+    missing = [0.0] * len(segments) if gaps is None else list(gaps)
     groups: list[list[FloatArray]] = []
-    for number, (stretch, gap) in enumerate(zip(stretches, missing, strict=True)):
+    for number, (segment, gap) in enumerate(zip(segments, missing, strict=True)):
         if number == 0 or gap > widest:
             groups.append([])
         elif gap > 0:
-            groups[-1].append(np.full((round(gap), stretch.shape[1]), np.nan))
-        groups[-1].append(stretch)
+            groups[-1].append(np.full((round(gap), segment.shape[1]), np.nan))
+        groups[-1].append(segment)
     runs = []
     for group in groups:
         values = np.concatenate(group)
@@ -114,8 +119,8 @@ def _runs(stretches: Sequence[FloatArray], gaps: Sequence[float] | None, widest:
     return runs
 
 
-def _products(values: FloatArray, reach: int) -> FloatArray:
-    """Gives the sums of products of values that are 0, 1, … `reach` cells apart, shape (reach + 1, n_columns)."""
+def _lagged_products(values: FloatArray, reach: int) -> FloatArray:
+    """Return the sums of products of values 0, 1, … `reach` cells apart, shape (reach + 1, n_columns)."""
     size = next_fast_len(2 * len(values), real=True)
     spectrum = np.fft.rfft(values, size, axis=0)
     products = np.fft.irfft(np.square(np.abs(spectrum)), size, axis=0)[: min(reach + 1, len(values))]
@@ -123,28 +128,28 @@ def _products(values: FloatArray, reach: int) -> FloatArray:
 
 
 def _politis_white(products: FloatArray, pairs: FloatArray, count: int) -> float:
-    """Gives the best length of blocks for a variance.
+    """Return the block length that is best for a variance.
 
     Args:
         products: Sums of products by lag, of values without their mean.
-        pairs: How many there are.
+        pairs: Number of products by lag.
         count: Samples.
     """
     if not products[0] > 0.0:
         return 1.0
     lags = np.arange(len(products))
-    # Few pairs do not tell a correlation; without gaps this is the usual estimate.
+    # Few pairs do not determine a correlation; without gaps this is the usual estimate.
     share = np.maximum(pairs, 0.25 * (count - lags)) / (count - lags)
     plain = products / share / count
     run = max(5, int(np.sqrt(np.log10(count))))
     bound = 2.0 * np.sqrt(np.log10(count) / (count * share[1:]))
     best = lost = 0.0
     for _ in range(_ROUNDS):
-        # Whoever takes the mean away takes the long-run variance over `count` from each covariance: what remembers for
-        # long seems to forget soon. That is given back, round by round.
+        # Subtracting the mean lowers each covariance by the long-run variance over `count`, which makes long
+        # correlation times look short; it is added back iteratively.
         covariance = plain + lost * (1.0 - lags / count)
         large = np.abs(covariance[1:]) >= bound * covariance[0]
-        # The first lag behind which `run` correlations in a row are insignificant.
+        # The first lag after which `run` correlations in a row are insignificant.
         before = np.concatenate([[0], np.cumsum(large)])
         quiet = np.flatnonzero(before[run:] == before[:-run]) if len(large) >= run else np.zeros(0)
         lag = int(quiet[0]) if len(quiet) else int(np.max(np.flatnonzero(large), initial=-1)) + 1
@@ -161,13 +166,13 @@ def _politis_white(products: FloatArray, pairs: FloatArray, count: int) -> float
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """Sums of squared errors over samples drawn again, block by block.
+    """Sums of squared errors over bootstrap resamples of blocks.
 
     Attributes:
-        sums: Over all samples as they are, shape (n_columns,).
-        drawn: Over each draw, shape (repeats, n_columns); empty where there were too few blocks.
+        sums: Over the samples as they are, shape (n_columns,).
+        drawn: Over each resample, shape (repeats, n_columns); empty where there were too few blocks.
         block: Samples in a block.
-        blocks: How many blocks there are.
+        blocks: Number of blocks.
         count: Samples.
     """
 
@@ -178,11 +183,11 @@ class Resamples:
     count: int
 
     def gain(self, first: Sequence[int], second: Sequence[int], level: float) -> Gain:
-        """Compares the errors in some columns with those in others, their squares added.
+        """Compare the errors in some columns with those in others, their squares added.
 
-        The interval is that of the percentiles of the draws, widened as Student's t widens for few blocks
-        [hesterberg2015]. Too few blocks decide nothing, unless the ratio is so far from one that two numbers would
-        do (the square root of F with one degree of freedom each, for normal errors): below 0.04 or above 25 at 95 %.
+        The interval is that of the percentiles of the resamples, widened by Student's t for few blocks
+        [hesterberg2015]. Too few blocks decide nothing, unless the ratio is so far from one that two independent
+        numbers suffice (the square root of F with one degree of freedom each): below 0.04 or above 25 at 95 %.
         """
         ratio = float(_root_ratio(self.sums[list(first)].sum(), self.sums[list(second)].sum()))
         if self.count < _FEWEST_SAMPLES or not np.isfinite(ratio):
@@ -203,37 +208,36 @@ class Resamples:
 
 
 def draw_blocks(
-    stretches: Sequence[FloatArray],
+    segments: Sequence[FloatArray],
     differences: Sequence[tuple[int, int]],
     *,
     seed: int,
     gaps: Sequence[float] | None = None,
 ) -> Resamples:
-    """Resamples squared errors again in blocks that keep their memory, all columns together.
+    """Resample squared errors in blocks that preserve their autocorrelation, all columns together.
 
-    A block is a length of time, over gaps that are shorter than it: what errs alike on both sides of a gap is drawn
-    together. Where a longer gap leaves less than a block between it and the next, that is drawn whole. Blocks wrap
-    around at such gaps, so that no sample is drawn less often for being near an end.
+    A block is an interval of time and spans gaps that are shorter than itself, so that correlated errors on both sides
+    of a gap are drawn together. What lies between two longer gaps and is shorter than a block is drawn whole. Blocks
+    wrap around at such gaps, so that samples near an end are drawn as often as others.
 
     Args:
-        stretches: Squared errors in order of time, shape (n, n_columns) each, evenly sampled.
-        differences: Pairs of columns whose difference sets the length of the blocks.
-        seed: Of the draws.
-        gaps: How many samples are missing before each stretch, infinitely many before another recording (before the
-            first it does not matter); None: each follows at once on the one before.
+        segments: Squared errors in order of time, shape (n, n_columns) each, evenly sampled.
+        differences: Pairs of columns whose difference sets the block length.
+        seed: Of the random generator.
+        gaps: Samples missing before each segment, inf before another recording (before the first it does not matter);
+            None if each follows the one before without a gap.
     """
-    count = sum(len(stretch) for stretch in stretches)
-    sums = np.sum([stretch.sum(axis=0) for stretch in stretches], axis=0)
+    count = sum(len(segment) for segment in segments)
+    sums = np.sum([segment.sum(axis=0) for segment in segments], axis=0)
     first, second = [pair[0] for pair in differences], [pair[1] for pair in differences]
-    memory = block_length([each[:, first] - each[:, second] for each in stretches], gaps) if differences else 1
-    # More blocks than these cost time and tell nothing more; longer ones are safe.
-    block = max(memory, -(-count // _MOST_BLOCKS))
-    runs = _runs(stretches, gaps, block)
+    length = block_length([each[:, first] - each[:, second] for each in segments], gaps) if differences else 1
+    block = max(length, -(-count // _MOST_BLOCKS))
+    runs = _join_over_gaps(segments, gaps, block)
     blocks = float(sum(max(1.0, len(run.values) / block) for run in runs))
     if blocks <= TOO_FEW_BLOCKS or count < _FEWEST_SAMPLES:
         return Resamples(sums, np.zeros((0, len(sums))), block, blocks, count)
     totals = np.concatenate([_block_sums(run.values, block) for run in runs])
-    # Each sample is to be drawn as often as any other: what is shorter than a block, and drawn whole, weighs as one.
+    # All samples are drawn equally often: a run shorter than a block is drawn whole, with the weight of one block.
     weights = np.concatenate([[block] if len(run.values) <= block else np.ones(len(run.values)) for run in runs])
     cumulated = np.cumsum(weights)
     rng = np.random.default_rng(seed)
@@ -248,9 +252,9 @@ def draw_blocks(
 
 
 def _block_sums(values: FloatArray, block: int) -> FloatArray:
-    """Gives the sum over the block that starts at each cell, around the end, shape (n, n_columns).
+    """Return the sum over the circular block that starts at each cell, shape (n, n_columns).
 
-    Where there is no more than a block, it is the one sum of all, shape (1, n_columns).
+    Where all cells fit in one block, it is their sum, shape (1, n_columns).
     """
     if len(values) <= block:
         return np.asarray(values.sum(axis=0, keepdims=True))

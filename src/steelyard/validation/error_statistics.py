@@ -1,4 +1,4 @@
-"""How well predictions fit measurements, row by row: moments that add up over any pieces of the samples."""
+"""Statistics of prediction errors, row by row, from moments that add up over any chunks of samples."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 CANDIDATES = ("estimate", "corrected", "reference", "truth")
-"""Whose parameters predict: the estimate's, the mass-corrected reference's, the reference's, and the true ones."""
+"""The sets of parameters that predict: estimate, mass-corrected reference, reference, and the truth where known."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorStatistics:
-    """How well one set of parameters predicts, each with one number for each row; the error is predicted − measured.
+    """Statistics of the prediction error (predicted − measured) of one set of parameters, one number for each row.
 
     Attributes:
-        mean: Of the error.
+        mean: Mean of the error.
         std: Standard deviation of the error about its mean: ``rmse² = mean² + std²``.
         rmse: Root mean square of the error.
-        correlation: Of the measured and the predicted; NaN where one of them does not vary.
-        nrmse: `rmse` over the range (greatest − least) of the measured.
+        correlation: Of measurement and prediction; NaN where one of them is constant.
+        nrmse: `rmse` divided by the range (greatest − least) of the measurement.
         r_squared: ``1 − Σ error² / Σ (measured − its mean)²``.
     """
 
@@ -38,17 +38,17 @@ class ErrorStatistics:
     r_squared: Any
 
     def at(self, row: int) -> ErrorStatistics:
-        """Gives the fit of one row, in plain numbers."""
+        """Return the statistics of one row, as plain numbers."""
         return ErrorStatistics(*(float(getattr(self, each.name)[row]) for each in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the numbers in plain lists."""
+        """Return the numbers as plain lists."""
         return {each.name: np.asarray(getattr(self, each.name)).tolist() for each in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """How well each candidate's parameters predict the same rows.
+    """Prediction errors of all candidates in the same rows.
 
     `mean`, `std`, `rmse`, `correlation`, `nrmse` and `r_squared` are the estimate's.
 
@@ -57,8 +57,8 @@ class Candidates:
         units: Their units.
         estimate: The estimate's parameters.
         reference: The reference (CAD).
-        corrected: The reference with all of it scaled to the mass that the training data say.
-        truth: The true parameters, where they are known: the floor.
+        corrected: The reference, scaled by the one factor that fits the training data best.
+        truth: The true parameters, where known: the noise floor.
     """
 
     rows: tuple[str, ...]
@@ -85,12 +85,12 @@ class Candidates:
 
     @property
     def correlation(self) -> Any:
-        """Correlation of the measured and the estimate's prediction."""
+        """Correlation of measurement and the estimate's prediction."""
         return self.estimate.correlation
 
     @property
     def nrmse(self) -> Any:
-        """Root mean square of the estimate's error over the range of the measured."""
+        """Root mean square of the estimate's error, divided by the range of the measurement."""
         return self.estimate.nrmse
 
     @property
@@ -99,30 +99,27 @@ class Candidates:
         return self.estimate.r_squared
 
     def __getitem__(self, row: str) -> Candidates:
-        """Gives one row by name, in plain numbers."""
+        """Return one row by name, as plain numbers."""
         if row not in self.rows:
             raise EvidenceError(f"nothing was validated on {row!r}{did_you_mean(row, self.rows)}", names=[row])
         place = self.rows.index(row)
-        fits = [None if fit is None else fit.at(place) for _, fit in self.items()]
-        estimate, corrected, reference, truth = fits
-        assert estimate is not None  # noqa: S101
-        assert corrected is not None  # noqa: S101
-        assert reference is not None  # noqa: S101
+        estimate, reference, corrected = (each.at(place) for each in (self.estimate, self.reference, self.corrected))
+        truth = None if self.truth is None else self.truth.at(place)
         return Candidates((row,), (self.units[place],), estimate, reference, corrected, truth)
 
     def items(self) -> list[tuple[str, ErrorStatistics | None]]:
-        """Gives the candidates with their names."""
+        """Return the candidates with their names."""
         return [(name, getattr(self, name)) for name in CANDIDATES]
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the numbers in plain lists."""
+        """Return the numbers as plain lists."""
         return {"rows": list(self.rows), "units": list(self.units)} | {
             name: fit.to_dict() for name, fit in self.items() if fit is not None
         }
 
 
 class Moments:
-    """Means and products of measured and predicted rows, added piece by piece; the order of the pieces does not matter.
+    """Means and centred products of measured and predicted rows, accumulated over chunks in any order.
 
     Args:
         rows: Number of rows.
@@ -135,7 +132,7 @@ class Moments:
         self.known = np.ones(rows, dtype=np.bool_)
         self._low = np.full(rows, np.inf)
         self._high = np.full(rows, -np.inf)
-        # Means and centred sums of the measured; of the errors and the predictions of each candidate; cross products.
+        # Means and centred sums of squares of measurement, errors and predictions of each candidate; cross products.
         self._measured = np.zeros((2, rows))
         self._error = np.zeros((2, candidates, rows))
         self._predicted = np.zeros((2, candidates, rows))
@@ -144,13 +141,13 @@ class Moments:
     def add(
         self, measured: FloatArray, predicted: FloatArray, known: np.ndarray[Any, np.dtype[np.bool_]], step: float = 1.0
     ) -> None:
-        """Adds samples.
+        """Add samples.
 
         Args:
             measured: Shape (n, rows).
             predicted: Shape (candidates, n, rows).
             known: Which rows are measured in full, shape (rows,).
-            step: Seconds that each sample stands for, and counts.
+            step: Seconds that each sample stands for: its weight.
         """
         if not len(measured):
             return
@@ -174,8 +171,8 @@ class Moments:
             kept[0] += shift * shares[0]
             kept[1] += step * np.square(values).sum(axis=-2) + np.square(shift) * shares[1]
 
-    def fit(self, candidate: int) -> ErrorStatistics:
-        """Gives the fit of one candidate; rows that are not measured in full are NaN."""
+    def statistics(self, candidate: int) -> ErrorStatistics:
+        """Return the statistics of one candidate; rows that are not measured in full are NaN."""
         count = self._time if self.count else 1.0
         mean, squares = self._error[:, candidate]
         variance = squares / count
@@ -190,20 +187,24 @@ class Moments:
             _ratio(rmse, self._high - self._low),
             1.0 - _ratio(count * np.square(rmse), spread),
         )
-        hidden = ~self.known | (self.count == 0)
-        return ErrorStatistics(*(_frozen(np.where(hidden, np.nan, each)) for each in values))
+        visible = [np.where(~self.known | (self.count == 0), np.nan, each) for each in values]
+        for each in visible:
+            each.setflags(write=False)
+        return ErrorStatistics(*visible)
 
     def candidates(self, rows: tuple[str, ...], units: tuple[str, ...], *, truth: bool) -> Candidates:
-        """Gives all fits; candidates were added in the order of `CANDIDATES`, the truth only where it is known."""
-        return Candidates(rows, units, self.fit(0), self.fit(2), self.fit(1), self.fit(3) if truth else None)
+        """Return the statistics of all candidates, which were added in the order of `CANDIDATES`."""
+        return Candidates(
+            rows,
+            units,
+            self.statistics(0),
+            self.statistics(2),
+            self.statistics(1),
+            self.statistics(3) if truth else None,
+        )
 
 
 def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Gives quotients, NaN where the lower part is not positive."""
+    """Return quotients, NaN where the denominator is not positive."""
     positive = below > 0.0
     return np.where(positive, above / np.where(positive, below, 1.0), np.nan)
-
-
-def _frozen(values: FloatArray) -> FloatArray:
-    values.setflags(write=False)
-    return values

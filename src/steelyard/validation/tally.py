@@ -1,4 +1,4 @@
-"""What the pieces of motions add up to: moments of errors, squared errors in order of time, and their origins."""
+"""Accumulation of prediction errors over the chunks of motions: moments, squared errors in order of time, origins."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ if TYPE_CHECKING:
     from steelyard.validation.prediction import Prediction
 
 _ALIKE = 0.01
-"""Share by which two steps may differ and be the same."""
+"""Relative difference up to which two time steps count as equal. Set by judgement: above jitter, below any change of
+rate."""
 
 _MOST_KEPT = 200_000
-"""Squared errors kept for the bootstrap; longer series are added up in pairs until they fit."""
+"""Squared errors kept for the bootstrap, to bound its memory; longer series are summed in pairs until they fit."""
 
 
 class Gains(NamedTuple):
-    """How much better the estimate predicts.
+    """Improvement of the estimate over the other candidates.
 
     Attributes:
         by_candidate: By the other candidate and by row.
-        dark: PredictedRows that have too few blocks to tell it from chance.
+        unresolved: Rows that have too few blocks for a decision.
         block: Seconds in the longest block of any row.
-        blocks: How many blocks the row has that has fewest.
-        twice: Seconds of motion that were given more than once.
+        blocks: Least number of blocks of any row.
+        repeated: Seconds of motion that were given more than once.
     """
 
     by_candidate: dict[str, dict[str, Gain]]
-    dark: tuple[str, ...]
+    unresolved: tuple[str, ...]
     block: float
     blocks: float
-    twice: float
+    repeated: float
 
 
 @dataclass
-class _Stretch:
+class _Segment:
     """Squared errors without a gap.
 
     Attributes:
-        recording: Of which recording.
+        recording: Name of the recording.
         start: Time of the first sample, s.
         end: Time of the last one, s.
         step: Seconds between samples.
@@ -65,7 +66,7 @@ class _Stretch:
 
 
 class Tally:
-    """What the pieces of the motions add up to."""
+    """Prediction errors, accumulated over the chunks of motions."""
 
     def __init__(self, predictor: Predictor, plan: RowPlan, truth: bool) -> None:
         model, sensing = predictor.model, predictor.sensing
@@ -80,67 +81,67 @@ class Tally:
         self.touching = np.zeros(len(plan.unknown_soles), dtype=np.bool_)
         self.duration = 0.0
         self.origins: list[Origin] = []
-        self._series: list[_Stretch] = []
+        self._series: list[_Segment] = []
         self._width = 1
         self._unnamed = 0
 
-    def add(self, piece: Motion) -> None:
-        """Adds a piece of a motion."""
-        seen = self.predictor.predict(piece, self.plan)
-        step = self._step(piece)
-        self.wrench.add(*seen.wrench, step)
-        self.torque.add(*seen.torque, step)
-        self.touching |= np.any(np.abs(seen.hidden) > UNFELT, axis=(0, 1))
-        if piece.orientation is None:
+    def add(self, chunk: Motion) -> None:
+        """Add a chunk of a motion."""
+        prediction = self.predictor.predict(chunk, self.plan)
+        step = self._step(chunk)
+        self.wrench.add(*prediction.wrench, step)
+        self.torque.add(*prediction.torque, step)
+        self.touching |= np.any(np.abs(prediction.hidden) > UNFELT, axis=(0, 1))
+        if chunk.orientation is None:
             self.world = None
         elif self.world is not None:
-            self.world.add(*world_axes(seen, quaternion_rotations(piece.orientation)), step)
-        if seen.projected is not None:
-            self.projected += step * seen.projected.sum(axis=1)
-            self.equations += step * seen.equations
-        squares = step * _squares(seen, len(piece))
-        for part in _even_parts(piece.time, step):
-            start, end = float(piece.time[part.start]), float(piece.time[part.stop - 1])
+            self.world.add(*world_axes(prediction, quaternion_rotations(chunk.orientation)), step)
+        if prediction.projected is not None:
+            self.projected += step * prediction.projected.sum(axis=1)
+            self.equations += step * prediction.equations
+        squares = step * _squares(prediction, len(chunk))
+        for part in _even_parts(chunk.time, step):
+            start, end = float(chunk.time[part.start]), float(chunk.time[part.stop - 1])
             last = self._series[-1] if self._series else None
-            recording = self._recording(piece.origin, start)
+            recording = self._recording(chunk.origin, start)
             joined = last is not None and last.recording == recording and abs(start - last.end - step) < 0.5 * step
             if joined and last is not None:
                 self.duration += end - last.end
-                self.origins.append(Origin(piece.origin, last.end, end))
+                self.origins.append(Origin(chunk.origin, last.end, end))
             else:
-                last = _Stretch(recording, start, end, step, [])
+                last = _Segment(recording, start, end, step, [])
                 self.duration += end - start
-                self.origins.append(Origin(piece.origin, start, end))
+                self.origins.append(Origin(chunk.origin, start, end))
                 self._series.append(last)
             last.end = end
             last.parts.append(_binned(squares[part], self._width))
-        if sum(len(each) for stretch in self._series for each in stretch.parts) > _MOST_KEPT:
-            for stretch in self._series:
-                stretch.parts = [_binned(np.concatenate(stretch.parts), 2)]
+        if sum(len(each) for segment in self._series for each in segment.parts) > _MOST_KEPT:
+            for segment in self._series:
+                segment.parts = [_binned(np.concatenate(segment.parts), 2)]
             self._width *= 2
 
-    def _step(self, piece: Motion) -> float:
-        """Gives the usual step of a piece, s; that of the samples before where it is about the same."""
-        steps = np.diff(piece.time)
+    def _step(self, chunk: Motion) -> float:
+        """Return the time step of a chunk, s; that of the chunk before if it is about the same."""
+        steps = np.diff(chunk.time)
         steps = steps[steps > 0.0]
-        # Digits that rounding left over differ from piece to piece.
-        step = float(f"{np.median(steps):.9g}") if len(steps) else 1.0 / piece.sample_rate
+        # The last digits vary between chunks by rounding.
+        step = float(f"{np.median(steps):.9g}") if len(steps) else 1.0 / chunk.sample_rate
         last = self._series[-1].step if self._series else step
-        alone = not len(steps) and bool(self._series) and self._series[-1].recording == self._named(piece.origin)
+        alone = not len(steps) and bool(self._series) and self._series[-1].recording == self._named(chunk.origin)
         return last if alone or abs(step - last) <= _ALIKE * last else step
 
     def _named(self, origin: str) -> str:
         return origin or f"unnamed {self._unnamed}"
 
     def _recording(self, origin: str, start: float) -> str:
-        """Tells which recording a stretch is of: where nobody says, a new one when time goes back."""
+        """Return the name of a segment's recording: without an origin, a new one whenever time goes back."""
         last = self._series[-1] if self._series else None
         if not origin and last is not None and last.recording == self._named("") and start <= last.end:
             self._unnamed += 1
         return self._named(origin)
 
     def columns(self, candidate: int) -> dict[str, list[int]]:
-        """Gives the columns of `squares` that hold one candidate's errors, by row of `Validation.improvement`."""
+        """Return the columns of the squared errors of one candidate, by row of `Validation.improvement`."""
         width = 7 + len(self.joints)
         start = candidate * width
         axes = [number for number in range(6) if self.wrench.known[number]]
@@ -157,79 +158,78 @@ class Tally:
 
     @property
     def reports_projected(self) -> bool:
-        """Whether something is not measured in full, so that only the projected equations tell of it."""
+        """Whether something is not measured in full, so that the projected equations are reported."""
         return self.equations > 0 and not (self.wrench.known.all() and self.torque.known.all())
 
     def gains(self, level: float, seed: int) -> Gains:
-        """Gives how much better the estimate predicts each row than the others do, each with blocks of its own."""
-        stretches, gaps, step, twice = _in_order(self._series, self._width)
+        """Return the improvement in each row over each other candidate, each with its own block length."""
+        segments, gaps, step, repeated = _in_order(self._series, self._width)
         first = self.columns(0)
         found: dict[str, dict[str, Gain]] = {}
-        dark: list[str] = []
+        unresolved: set[str] = set()
         block, blocks = 0, np.inf
         for name, other in (("corrected", 1), ("reference", 2)):
             found[name] = {}
             for row, theirs in self.columns(other).items():
                 sums = [
                     np.stack([each[:, first[row]].sum(axis=1), each[:, theirs].sum(axis=1)], axis=1)
-                    for each in stretches
+                    for each in segments
                 ]
                 draws = draw_blocks(sums, [(0, 1)], seed=seed, gaps=gaps)
                 gain = found[name][row] = draws.gain([0], [1], level)
                 block, blocks = max(block, draws.block), min(blocks, draws.blocks)
-                if not len(draws.drawn) and gain.verdict == "undecided" and row not in dark:
-                    dark.append(row)
-        dark = [row for row in first if row in dark]
-        return Gains(found, tuple(dark), block * step, float(blocks), twice)
+                if not len(draws.drawn) and gain.verdict == "undecided":
+                    unresolved.add(row)
+        return Gains(found, tuple(row for row in first if row in unresolved), block * step, float(blocks), repeated)
 
 
-def _squares(seen: Prediction, count: int) -> FloatArray:
-    """Gives squared errors of the first three candidates, shape (n, 3 · (6 + n_torques + 1))."""
+def _squares(prediction: Prediction, count: int) -> FloatArray:
+    """Return the squared errors of the first three candidates, shape (n, 3 · (6 + n_torques + 1))."""
     blocks = []
     for candidate in range(3):
-        blocks.append(np.square(seen.wrench.predicted[candidate] - seen.wrench.measured))
-        blocks.append(np.square(seen.torque.predicted[candidate] - seen.torque.measured))
-        projected = np.zeros(count) if seen.projected is None else seen.projected[candidate]
+        blocks.append(np.square(prediction.wrench.predicted[candidate] - prediction.wrench.measured))
+        blocks.append(np.square(prediction.torque.predicted[candidate] - prediction.torque.measured))
+        projected = np.zeros(count) if prediction.projected is None else prediction.projected[candidate]
         blocks.append(projected[:, None])
     return np.concatenate(blocks, axis=1)
 
 
-def _in_order(series: list[_Stretch], width: int) -> tuple[list[FloatArray], list[float], float, float]:
-    """Gives stretches in order of recording and time, on the coarsest step of all.
+def _in_order(series: list[_Segment], width: int) -> tuple[list[FloatArray], list[float], float, float]:
+    """Return segments in order of recording and time, on the coarsest time step of all.
 
-    What was given twice is laid on itself: it is no more evidence than what was given once.
+    Samples that were given more than once are summed: repetition is no additional evidence.
 
     Returns:
-        The stretches, the samples missing before each, the step (s), and the seconds that were given more than once.
+        The segments, the samples missing before each, the step (s), and the seconds that were given more than once.
     """
-    step = max((stretch.step for stretch in series), default=1.0) * width
-    stretches: list[FloatArray] = []
+    step = max((segment.step for segment in series), default=1.0) * width
+    segments: list[FloatArray] = []
     gaps: list[float] = []
-    twice = 0.0
+    repeated = 0.0
     recording, end = "", 0.0
-    for stretch in sorted(series, key=lambda each: (each.recording, each.start)):
-        values = np.concatenate(stretch.parts)
-        if stretch.step * width < (1.0 - _ALIKE) * step:
-            values = _coarser(values, stretch.step * width / step)
-        if stretch.recording != recording or stretch.start > end:
-            stretches.append(values)
-            gaps.append(max(0, round((stretch.start - end) / step) - 1) if stretch.recording == recording else np.inf)
-            end = stretch.end
+    for segment in sorted(series, key=lambda each: (each.recording, each.start)):
+        values = np.concatenate(segment.parts)
+        if segment.step * width < (1.0 - _ALIKE) * step:
+            values = _coarser(values, segment.step * width / step)
+        if segment.recording != recording or segment.start > end:
+            segments.append(values)
+            gaps.append(max(0, round((segment.start - end) / step) - 1) if segment.recording == recording else np.inf)
+            end = segment.end
         else:
-            before = stretches[-1]
-            place = max(0, len(before) - 1 - round((end - stretch.start) / step))
+            before = segments[-1]
+            place = max(0, len(before) - 1 - round((end - segment.start) / step))
             both = np.zeros((max(len(before), place + len(values)), values.shape[1]))
             both[: len(before)] = before
             both[place : place + len(values)] += values
-            stretches[-1] = both
-            twice += min(end, stretch.end) - stretch.start
-            end = max(end, stretch.end)
-        recording = stretch.recording
-    return stretches, gaps, step, twice
+            segments[-1] = both
+            repeated += min(end, segment.end) - segment.start
+            end = max(end, segment.end)
+        recording = segment.recording
+    return segments, gaps, step, repeated
 
 
 def _coarser(values: FloatArray, share: float) -> FloatArray:
-    """Gives sums over steps of which each sample fills a share, what lies across two divided; the last may be part."""
+    """Return sums over coarser steps, samples across two of them divided by time; the last step may be incomplete."""
     running = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
     edges = np.minimum(np.arange(int(np.ceil(len(values) * share - 1e-9)) + 1) / share, len(values))
     whole = np.minimum(edges.astype(np.int64), len(values) - 1)
@@ -238,12 +238,12 @@ def _coarser(values: FloatArray, share: float) -> FloatArray:
 
 
 def _binned(series: FloatArray, width: int) -> FloatArray:
-    """Gives sums over `width` neighbours; the last may have fewer."""
+    """Return sums over `width` neighbours; the last may have fewer."""
     return series if width == 1 else np.asarray(np.add.reduceat(series, np.arange(0, len(series), width), axis=0))
 
 
 def _even_parts(time: FloatArray, step: float) -> list[slice]:
-    """Gives the parts of a piece between which time jumps."""
+    """Return the parts of a chunk between jumps of time."""
     cuts = np.flatnonzero(np.abs(np.diff(time) - step) > 0.5 * step) + 1
     return [slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(time)], strict=True)]
 

@@ -1,4 +1,4 @@
-"""The Validation of an estimate: how well it predicts motions, against the reference and against the truth."""
+"""Validation of an estimate: prediction errors on motions, beside those of the reference and of the truth."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
 from steelyard.kinematics import one_blas_thread
 from steelyard.motion import Motion
 from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
+from steelyard.validation.error_statistics import CANDIDATES
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.tally import Tally
 from steelyard.validation.validation_notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
@@ -29,50 +30,50 @@ if TYPE_CHECKING:
     from steelyard.validation.error_statistics import Candidates, ErrorStatistics
 
 ROBOT = ("coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia", "torque_ripple")
-"""Nuisances that belong to the robot, and stay from one recording to the next."""
+"""Nuisances that belong to the robot and keep their values from one recording to the next."""
 
 _STALE = {
-    "torque_offset": "may have drifted since the recording that they were found in",
-    "imu_mounting": "may have changed since the recording that they were found in",
-    "wrench_offset": "belong to the recording that they were found in",
-    "accelerometer_bias": "belong to the recording that they were found in",
+    "torque_offset": "may have drifted since the training recording",
+    "imu_mounting": "may have changed since the training recording",
+    "wrench_offset": "belong to the training recording",
+    "accelerometer_bias": "belong to the training recording",
 }
-"""Why the others are not applied."""
+"""Why the others are not applied by default."""
 
-_PIECE = 4096
+_CHUNK = 4096
+"""Samples predicted at once, to bound the memory; set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """How well an estimate predicts motions.
+    """Prediction errors of an estimate on motions.
 
-    `mean`, `std`, `rmse`, `correlation` and `nrmse` are the estimate's, each of six (fx fy fz nx ny nz, N and N m): of
+    `mean`, `std`, `rmse`, `correlation` and `nrmse` are the estimate's, for six axes (fx fy fz nx ny nz, N and N m) of
     the total external wrench on the robot, about the base link's origin and in its axes; the error is predicted −
-    measured. With wrench sensors inside the limbs it is the wrench that they pass on to the part above them. An axis
+    measured. With wrench sensors inside the limbs it is the wrench that they transmit to the part above them. An axis
     that is not measured in full is NaN, and a note says why.
 
     Attributes:
-        wrench: The wrench in the base link's axes, for all candidates.
-        world: The same wrench in world axes (the ground's reaction and its moment), where the base's orientation is
-            known; else None.
+        wrench: The wrench in the base link's axes, by all candidates.
+        world: The same wrench in world axes (ground reaction force and moment), where the base's orientation is known;
+            else None.
         torque: Joint torques by joint, where they were measured; else None.
-        projected: Where forces are unknown: root mean square of what each candidate leaves in the equations that are
-            free of them, by candidate; N and N m together, per equation. Empty where none is.
-        improvement: By the candidate that the estimate is held against ("corrected", "reference") and by row (axes,
-            "total", "torque <joint>", "torques", "projected"): how much better the estimate predicts, and whether that
-            is chance.
-        kind: "direct" on the data that the estimate was made from, "partly direct", or "cross".
-        shared: Seconds that are shared with those data; NaN where origins are unknown.
+        projected: Where forces are unknown: rms residual, by candidate, of the equations from which they are projected
+            out; N and N m together, per equation. Empty where no force is unknown.
+        improvement: By the other candidate ("corrected", "reference") and by row (axes, "total", "torque <joint>",
+            "torques", "projected"): the ratio of RMSEs, and whether the improvement is significant.
+        kind: "direct" on training data of the estimate, "partly direct", or "cross".
+        shared: Seconds shared with the training data; NaN where origins are unknown.
         duration: Seconds of motion.
         sample_count: Samples.
-        block: Seconds in the longest block of the bootstrap; each row has its own, as long as its errors' memory asks.
-        blocks: How many blocks there are of the row that has fewest.
-        level: Of the intervals.
+        block: Seconds in the longest block of the bootstrap; each row has its own, set by its errors' autocorrelation.
+        blocks: Least number of blocks of any row.
+        level: Confidence level of the intervals.
         base: The base link.
         model: Name of the model.
-        method: Of the estimate.
+        method: Method of the estimate.
         mass_scale: Factor on the reference that makes it the mass-corrected one.
-        notes: What to know, one sentence each.
+        notes: Remarks, one sentence each.
     """
 
     wrench: Candidates
@@ -110,57 +111,42 @@ class Validation:
 
     @property
     def correlation(self) -> FloatArray:
-        """Correlation of measured and predicted of each axis, shape (6,)."""
+        """Correlation of measurement and prediction of each axis, shape (6,)."""
         return self.wrench.estimate.correlation  # type: ignore[no-any-return]
 
     @property
     def nrmse(self) -> FloatArray:
-        """Root mean square error of each axis over the range of the measured, shape (6,)."""
+        """Root mean square error of each axis, divided by the range of the measurement, shape (6,)."""
         return self.wrench.estimate.nrmse  # type: ignore[no-any-return]
 
     @property
     def reference(self) -> ErrorStatistics:
-        """How the reference (CAD) predicts the wrench."""
+        """Errors of the wrench predicted by the reference (CAD)."""
         return self.wrench.reference
 
     @property
     def corrected(self) -> ErrorStatistics:
-        """How the mass-corrected reference predicts the wrench."""
+        """Errors of the wrench predicted by the mass-corrected reference."""
         return self.wrench.corrected
 
     @property
     def truth(self) -> ErrorStatistics | None:
-        """How the true parameters predict the wrench, where they are known: the floor."""
+        """Errors of the wrench predicted by the true parameters, where known: the noise floor."""
         return self.wrench.truth
 
     def summary(self) -> str:
-        """Gives the validation as text: a header, a table of all candidates, what is real, and numbered notes."""
+        """Return the validation as text: a header, tables of all candidates, the improvement, and numbered notes."""
         return summarise_validation(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives everything as plain values, for JSON; what is not a number becomes None."""
-        plain = {
-            "model": self.model,
-            "method": self.method,
-            "kind": self.kind,
-            "base": self.base,
-            "sample_count": self.sample_count,
-            "duration": self.duration,
-            "shared": self.shared,
-            "mass_scale": self.mass_scale,
-            "wrench": self.wrench.to_dict(),
-            "world": None if self.world is None else self.world.to_dict(),
-            "torque": None if self.torque is None else self.torque.to_dict(),
-            "projected": dict(self.projected),
-            "level": self.level,
-            "block": self.block,
-            "blocks": self.blocks,
-            "improvement": {
-                other: {row: vars(gain) for row, gain in gains.items()} for other, gains in self.improvement.items()
-            },
-            "notes": list(self.notes),
+        """Return everything as plain values, ready for JSON; NaN and infinities become None."""
+        nested = {name: getattr(self, name) for name in ("wrench", "world", "torque")}
+        plain = vars(self) | {name: None if each is None else each.to_dict() for name, each in nested.items()}
+        plain["projected"], plain["notes"] = dict(self.projected), list(self.notes)
+        plain["improvement"] = {
+            other: {row: vars(gain) for row, gain in gains.items()} for other, gains in self.improvement.items()
         }
-        return {key: _without_nan(value) for key, value in plain.items()}
+        return {name: _without_nan(value) for name, value in plain.items()}
 
     def __repr__(self) -> str:
         return f"<Validation of {self.model}, {self.kind}: {self.sample_count} samples, {self.duration:.1f} s>"
@@ -178,27 +164,27 @@ def validate(
     torques: Sequence[str] | None = None,
     nuisance: Sequence[str] = ROBOT,
 ) -> Validation:
-    """Tells how well an estimate predicts a motion, beside the reference, the mass-corrected one, and the truth.
+    """Validate an estimate on a motion, beside the reference, the mass-corrected reference, and the truth.
 
-    A second, cheap pass over the samples: no factor, no regressor, just ``Y φ`` against what was measured. All
-    candidates predict with the same nuisance values, so that only their inertial parameters differ.
+    A second, cheap pass over the samples compares ``Y φ`` with the measurement, without forming ``Y``. All candidates
+    predict with the same nuisance values, so that only their inertial parameters differ.
 
     Args:
         estimate: The estimate.
-        motion: A Motion of the same model; or Motions one after the other, all with the same base link and sensors.
-        truth: The true parameters where they are known, shape (n_links, 10), or an object with `parameters`.
-        level: Of the bootstrap's intervals.
+        motion: A Motion of the same model, or several in sequence, all with the same base link and sensors.
+        truth: The true parameters where known, shape (n_links, 10), or an object with `parameters`.
+        level: Confidence level of the bootstrap intervals.
         seed: Of the bootstrap.
-        withhold: Sensors or components to treat as not measured; by default those that the estimate did without.
+        withhold: Sensors or components to treat as not measured; by default those that the estimate did not use.
         unknown_wrenches: Frames at which an unknown wrench acts; by default those of the estimate.
         torques: Names or patterns of joints whose torques are predicted; by default those that the estimate used and
             the motion has.
-        nuisance: Groups of the estimate's nuisance values that are applied; by default those of the robot (friction,
-            rotor inertia and torque ripple), not what drifts (offsets, biases, mounting).
+        nuisance: Groups of the estimate's nuisance values to apply; by default those of the robot (friction, rotor
+            inertia, torque ripple), not those that drift (offsets, biases, mounting).
 
     Raises:
-        MotionError: A motion is empty, or does not fit the model; or two have different base links.
-        EvidenceError: A sensor has no data, or something named is not there.
+        MotionError: A motion is empty or does not fit the model, or two have different base links.
+        EvidenceError: A sensor has no data, or a name is unknown.
         ModelError: The true parameters have the wrong shape.
         SolverError: The estimate failed.
     """
@@ -208,8 +194,8 @@ def validate(
     predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, nuisance)
     tally = Tally(predictor, predictor.plan, truth is not None)
     with one_blas_thread():
-        for piece in _pieces(predictor, first, rest):
-            tally.add(piece)
+        for chunk in _chunks(predictor, first, rest):
+            tally.add(chunk)
     return _finish(estimate, tally, notes, level, seed)
 
 
@@ -222,37 +208,40 @@ def plan_predictor(
     torques: Sequence[str] | None = None,
     nuisance: Sequence[str] = ROBOT,
 ) -> tuple[Predictor, list[str]]:
-    """Gives what predicts motions like this one by each candidate, as `validate` does, and what to know of it."""
+    """Return the predictor of all candidates for motions like this one, as `validate` uses it, and its notes."""
     model = estimate.model
     parameters, reference = np.asarray(estimate.parameters), np.asarray(estimate.reference)
     notes: list[str] = []
     used = dict(estimate.sensing)
-    asked = torques if torques is not None else used.get("torques")
+    wanted = torques if torques is not None else used.get("torques")
     sensing = plan_sensing(
         model,
         wrenches=motion.wrenches,
-        torques=model.setup.torques_measured if asked is None else asked,
+        torques=model.setup.torques_measured if wanted is None else wanted,
         withhold=used.get("withhold") or () if withhold is None else withhold,
         unknown_wrenches=used.get("unknown_wrenches") or () if unknown_wrenches is None else unknown_wrenches,
     )
-    silent = [joint for joint in sensing.torques if joint not in motion.torques]
-    if silent and torques is not None:
-        raise EvidenceError(f"the torque of joint {silent[0]!r} is not in this motion; leave it out", names=silent)
-    if silent:
-        notes.append(f"The torque of {in_words(silent)} is not in this motion and is not validated.")
-        kept = tuple(joint for joint in sensing.torques if joint not in silent)
+    missing = [joint for joint in sensing.torques if joint not in motion.torques]
+    if missing and torques is not None:
+        raise EvidenceError(f"the torque of joint {missing[0]!r} is not in this motion; leave it out", names=missing)
+    if missing:
+        notes.append(f"The torque of {in_words(missing)} is not in this motion and is not validated.")
+        kept = tuple(joint for joint in sensing.torques if joint not in missing)
         sensing = type(sensing)(sensing.measured, sensing.unknown, kept)
         if not (sensing.measured or kept):
-            raise EvidenceError("nothing that the parameters predict is measured in this motion", names=silent)
+            raise EvidenceError(
+                "no quantity that the parameters predict is measured in this motion; record a wrench or a torque",
+                names=missing,
+            )
     groups = [group for group in nuisance if _estimated(group, estimate.nuisance, sensing)]
     columns = plan_nuisance(model, sensing, groups)
     if columns:
-        notes.append(f"All candidates predict with the estimate's {in_words([_spoken(group) for group in groups])}.")
+        notes.append(f"All candidates predict with the estimate's {in_words(groups).replace('_', ' ')}.")
     left_out = [group for group in PRIORS if group not in groups and _estimated(group, estimate.nuisance, sensing)]
     for why in dict.fromkeys(_STALE.get(group, "") for group in left_out):
-        spoken = in_words([_spoken(group) for group in left_out if _STALE.get(group, "") == why])
-        said = f"{why}, and are not applied; nuisance= applies them" if why else "are left out, as nuisance= asks"
-        notes.append(f"The estimate's values of {spoken} {said}.")
+        stale = in_words([group for group in left_out if _STALE.get(group, "") == why]).replace("_", " ")
+        reason = f"{why}, and are not applied; nuisance= applies them" if why else "are left out, as nuisance= asks"
+        notes.append(f"The estimate's values of {stale} {reason}.")
     candidates, scales = [parameters, reference, reference], [1.0, float(estimate.mass_scale), 1.0]
     if truth is not None:
         candidates.append(model.with_parameters(getattr(truth, "parameters", truth)).parameters)
@@ -262,7 +251,7 @@ def plan_predictor(
 
 
 def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> bool:
-    """Tells whether an estimate has values of a group that these sensors show."""
+    """Return whether an estimate has values of a nuisance group that affects these sensors."""
     if group not in PRIORS:
         raise EvidenceError(f"there is no nuisance {group!r}; there are {', '.join(PRIORS)}", names=[group])
     if group in ROBOT or group.startswith("torque_"):
@@ -270,10 +259,6 @@ def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> boo
     if group == "wrench_offset":
         return any(f"{source.name}.offset" in values for source in sensing.measured)
     return any(name.startswith(f"{group}.") for name in values)
-
-
-def _spoken(group: str) -> str:
-    return group.replace("_", " ")
 
 
 def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:
@@ -291,9 +276,9 @@ def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:
     return first, stream
 
 
-def _pieces(predictor: Predictor, first: Motion, rest: Iterator[Motion]) -> Iterator[Motion]:
-    """Gives all motions in pieces, each checked before it is used."""
-    yield from first.chunks(_PIECE)
+def _chunks(predictor: Predictor, first: Motion, rest: Iterator[Motion]) -> Iterator[Motion]:
+    """Yield all motions in chunks, each motion checked before it is used."""
+    yield from first.chunks(_CHUNK)
     sensing = predictor.sensing
     sensors = {source.name.rpartition(".")[0] for source in sensing.measured}
     for number, motion in enumerate(rest, start=2):
@@ -311,22 +296,19 @@ def _pieces(predictor: Predictor, first: Motion, rest: Iterator[Motion]) -> Iter
                 raise MotionError(f"{missing[0]!r} has no data there", channel=missing[0])
         except SteelyardError as error:
             raise MotionError(f"motion number {number}: {error}") from error
-        yield from motion.chunks(_PIECE)
+        yield from motion.chunks(_CHUNK)
 
 
 def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, seed: int) -> Validation:
     predictor = tally.predictor
     gains = tally.gains(level, seed)
-    kind, shared = note_sharing(estimate, tally, gains.twice, notes)
+    kind, shared = note_sharing(estimate, tally, gains.repeated, notes)
     note_unmeasured(tally, notes)
     note_beaten_truth(tally, notes)
     note_too_few(tally, gains, notes)
-    names = ("estimate", "corrected", "reference", *(("truth",) if tally.truth else ()))
-    projected = (
-        dict(zip(names, np.sqrt(tally.projected / tally.equations).tolist(), strict=True))
-        if tally.reports_projected
-        else {}
-    )
+    projected = {}
+    if tally.reports_projected:
+        projected = dict(zip(CANDIDATES, np.sqrt(tally.projected / tally.equations).tolist(), strict=False))
     return Validation(
         wrench=tally.wrench.candidates(AXES, UNITS, truth=tally.truth),
         world=None if tally.world is None else tally.world.candidates(AXES, UNITS, truth=tally.truth),

@@ -1,49 +1,42 @@
-"""The text of a Validation: header, table of all candidates, what is real, numbered notes."""
+"""The text of a Validation: header, tables of all candidates, significance of the improvement, numbered notes."""
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from steelyard.identification import number_notes
 
+if TYPE_CHECKING:
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.error_statistics import Candidates
     from steelyard.validation.validation import Validation
 
-_WIDTH = 80
-_CELL = 32
+_WIDTH, _CELL = 80, 32
+"""Characters in a line, and in a cell of the table of improvements: "0.123 [0.123, 0.123] undecided" and a space."""
+
 _NAMES = {"estimate": "estimate", "corrected": "mass-corrected CAD", "reference": "CAD", "truth": "truth (floor)"}
 
 
 def summarise_validation(validation: Validation) -> str:
-    """Gives the validation as text."""
-    lines = [f"Validation of {validation.model}: {validation.kind}".center(_WIDTH).rstrip(), "=" * _WIDTH]
+    """Return the validation as text."""
+    thick, thin = "=" * _WIDTH, "-" * _WIDTH
+    lines = [f"Validation of {validation.model}: {validation.kind}".center(_WIDTH).rstrip(), thick]
     lines += _header(validation)
     if np.any(np.isfinite(validation.rmse)):
-        lines += [
-            "=" * _WIDTH,
-            f"Total external wrench at {validation.base}, in its axes; error = predicted - measured",
-        ]
+        lines += [thick, f"Total external wrench at {validation.base}, in its axes; error = predicted - measured"]
         lines += _table(validation.wrench)
     if validation.world is not None and np.any(np.isfinite(validation.world.rmse)):
-        lines += ["-" * _WIDTH, "The same in world axes"]
-        lines += _table(validation.world)
+        lines += [thin, "The same in world axes", *_table(validation.world)]
     if validation.torque is not None:
-        lines += ["-" * _WIDTH, "Joint torques"]
-        lines += _table(validation.torque, share="r_squared")
+        lines += [thin, "Joint torques", *_table(validation.torque, share="r_squared")]
     if validation.projected:
-        lines += ["-" * _WIDTH, "What is left where unknown forces are projected out, rms of an equation (N and N m)"]
+        lines += [thin, "Residual with unknown forces projected out, rms of an equation (N and N m)"]
         lines += [f"  {_NAMES[name]:<20}{value:12.4g}" for name, value in validation.projected.items()]
-    lines += ["=" * _WIDTH, *_improvement(validation)]
-    lines.append("=" * _WIDTH)
+    lines += [thick, *_improvement(validation), thick]
     if validation.notes:
-        lines.append("Notes:")
-        for number, note in enumerate(validation.notes, start=1):
-            lines += textwrap.wrap(f"[{number}] {note}", _WIDTH, subsequent_indent="    ")
+        lines += ["Notes:", *number_notes(validation.notes, _WIDTH)]
     return "\n".join(lines)
 
 
@@ -88,33 +81,27 @@ def _table(candidates: Candidates, share: str = "nrmse") -> list[str]:
 
 def _improvement(validation: Validation) -> list[str]:
     percent = f"{100.0 * validation.level:.6g} %"
-    lines = [f"Is the estimate better? Its RMSE over the other's, with the {percent} interval"]
+    lines = [f"Is the estimate better? Ratio of its RMSE to the other's, with {percent} interval"]
     width = max((len(row) for row in validation.improvement["corrected"]), default=0)
     width = min(max(width, 6), _WIDTH - 65) + 1
     lines.append(f"{'':<{width}} {'mass-corrected CAD':<{_CELL}}CAD")
     for row, gain in validation.improvement["corrected"].items():
-        cells = [_gain(each) for each in (gain, validation.improvement["reference"][row])]
-        lines += _cells(row, width, cells)
+        cells = (f"{_gain(each):<{_CELL}}" for each in (gain, validation.improvement["reference"][row]))
+        if len(row) > width:
+            lines.append(row)
+        lines.append(f"{row if len(row) <= width else '':<{width}} " + "".join(cells).rstrip())
     if np.isfinite(validation.blocks) and validation.improvement["corrected"]:
-        lines.append(f"Moving-block bootstrap: {validation.blocks:.0f} blocks of {validation.block:.2g} s, or more")
+        lines.append(f"Moving-block bootstrap: at least {validation.blocks:.0f} blocks of {validation.block:.2g} s")
     return lines
 
 
-def _cells(row: str, width: int, cells: Iterable[str]) -> list[str]:
-    texts = " " + "".join(f"{cell:<{_CELL}}" for cell in cells).rstrip()
-    if len(row) > width:
-        return [row, " " * width + texts]
-    return [f"{row:<{width}}{texts}"]
-
-
 def _gain(gain: Gain) -> str:
-    if np.isnan(gain.low):
-        return f"{_ratio(gain.ratio)} {gain.verdict}"
-    return f"{_ratio(gain.ratio)} [{_ratio(gain.low)}, {_ratio(gain.high)}] {gain.verdict}"
+    interval = "" if np.isnan(gain.low) else f"[{_ratio(gain.low)}, {_ratio(gain.high)}] "
+    return f"{_ratio(gain.ratio)} {interval}{gain.verdict}"
 
 
 def _ratio(value: float) -> str:
-    """Gives a ratio in five characters."""
+    """Return a ratio in five characters."""
     if np.isnan(value):
         return "n/a"
     if value and not 5e-4 <= value < 99999.5:
