@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, Study
 from steelyard import Estimate, Model, Motion, Recording, gather_evidence, identify, reconstruct_motion, validate
-from steelyard.kinematics.frame_motion import frame_motion
+from steelyard.motion import frame_motion
 from steelyard.regression.rows import base_wrench
 from steelyard.validation.bootstrap import draw_blocks
 

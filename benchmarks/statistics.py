@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.figures import RESULTS, Figure, Study
 from benchmarks.real_robots import study_real
 from steelyard import estimate_noise, gather_evidence, identify, load_model, read_recording, reconstruct_motion
-from steelyard.kinematics.frame_motion import cross
+from steelyard.kinematics import cross
 from steelyard.laboratory import DEFAULT_SENSORS, Instrument, Sensors, simulate
 from steelyard.laboratory.world import TIME_STEP
 from steelyard.regression import gather_correlated, gather_with_instruments

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.kinematics.frame_motion import quaternion_rotations
+from steelyard.kinematics import quaternion_rotations
 from steelyard.regression.gathering import residuals
 from steelyard.regression.rows import base_wrench
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from steelyard import EvidenceError, MotionError, gather_evidence, identify, is_possible, motion_from_generalized
-from steelyard.kinematics.frame_motion import frame_motion
+from steelyard.motion import frame_motion
 from steelyard.regression.rows import base_wrench
 from steelyard.regression.second_pass.instruments import (
     align,

@@ -5,8 +5,8 @@ import pinocchio as pin
 import pytest
 
 from steelyard import MotionError, Recording, load_model
-from steelyard.kinematics.frame_motion import frame_motion, quaternion_rotations
-from steelyard.motion import GRAVITY, motion_from_generalized, reconstruct_motion, stream_motion
+from steelyard.kinematics import quaternion_rotations
+from steelyard.motion import GRAVITY, frame_motion, motion_from_generalized, reconstruct_motion, stream_motion
 from steelyard.motion.smoothing import butterworth, convolve
 from steelyard.regression import residuals
 from tests.laboratory.trials import ROBOTS, robot, short_trial

@@ -102,11 +102,10 @@ def _jacobian(built: pin.Model, data: pin.Data, joint: int, placement: pin.SE3) 
 
 def _hanging(true: Model, built: pin.Model, data: pin.Data, q, v, a, top: int) -> pin.Force:
     """Gives the wrench (world) that the bodies from `top` downwards need for their motion."""
-    from steelyard.kinematics.traversal import subtree_mask
 
     pin.forwardKinematics(built, data, q, v, a)
     total = pin.Force.Zero()
-    below = subtree_mask(true)[top]
+    below = true.tree.subtrees[top]
     for row, body in enumerate(true.link_bodies):
         if below[body]:
             joint, placement = _joint_of(true, built, body)

@@ -442,8 +442,9 @@ def inverse_covariance_cost(model, motion, parameters, **options) -> float:
 
     Unknown forces are parameters of each sample there, estimated together: that is what projecting them out must equal.
     """
+    from steelyard.motion import tree_motion
     from steelyard.regression.noise import plan_noise
-    from steelyard.regression.rows import all_columns, motion_arrays
+    from steelyard.regression.rows import all_columns
     from steelyard.regression.sensing import plan_sensing
     from steelyard.regression.system import System, present_forces
 
@@ -451,10 +452,10 @@ def inverse_covariance_cost(model, motion, parameters, **options) -> float:
     noise = plan_noise(model, sensing, "default")
     system = System(model, motion.base, sensing, (), None, all_columns(model))
     plan = system.plan(motion)
-    arrays = motion_arrays(motion)
-    maps, hidden, floor = (system._map(plan, sources, arrays) for sources in (plan.measured, plan.unknown, plan.floor))
+    states = tree_motion(motion)
+    maps, floor, hidden = replace(system, noise=noise).evaluate(plan, states)[:3]
     blind = replace_unknown(system, plan)
-    rows, _ = system.rows_of(blind, arrays, np.zeros((len(motion), 0), dtype=bool), system.forces(motion))
+    rows, _ = system.rows_of(blind, states, np.zeros((len(motion), 0), dtype=bool), system.forces(motion))
     rows = rows.reshape(len(motion), plan.row_count, -1)
     present = present_forces(plan, motion)
     first = plan.rows.first_torque_row

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics import axis_rotations, cross, quaternion_rotations
+from steelyard.kinematics import cross, place_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,10 +88,7 @@ class Chains:
     @cached_property
     def columns(self) -> NDArray[np.int64]:
         """Where each joint stands among the positions of all joints, shape (n_joints,)."""
-        return np.array([self._q_start(body) for body in self._joint_bodies], dtype=np.int64)
-
-    def _q_start(self, body: int) -> int:
-        return int(self.model.tree.q_starts[body]) - (7 if self.model.base == "floating" else 0)
+        return self.model.tree.arrays.q_starts[list(self._joint_bodies)]
 
     def place(self, positions: FloatArray) -> FramePlaces:
         """Gives where the frames are.
@@ -100,36 +97,16 @@ class Chains:
             positions: Of all joints in the model's order, shape (n_poses, n_positions), rad or m.
         """
         count = len(positions)
-        rotation: dict[int, FloatArray] = {0: np.broadcast_to(np.eye(3), (count, 3, 3))}
-        position: dict[int, FloatArray] = {0: np.zeros((count, 3))}
-        axes = np.empty((len(self.joints), count, 3))
-        origins = np.empty((len(self.joints), count, 3))
-        number = 0
-        for index in self.bodies:
-            body = self.model.bodies[index]
-            parent = rotation[body.parent]
-            turned = parent @ body.placement.rotation
-            moved = position[body.parent] + parent @ body.placement.translation
-            start = self._q_start(index)
-            if body.joint.position_size == 1:
-                axes[number] = turned @ body.joint.axis
-                origins[number] = moved
-                if body.joint.kind == "prismatic":
-                    moved = moved + axes[number] * positions[:, start, None]
-                else:
-                    turned = turned @ axis_rotations(body.joint.axis, positions[:, start])
-                number += 1
-            elif body.joint.kind == "ball":
-                turned = turned @ quaternion_rotations(positions[:, start : start + 4])
-            rotation[index], position[index] = turned, moved
-        places = [self.model.frame(name) for name in self.frames]
+        placed = place_bodies(self.model.tree, self.bodies, positions)
+        frames = [(placed[body], placement) for body, placement in map(self.model.frame, self.frames)]
+        moving = [placed[body] for body in self._joint_bodies]
         return FramePlaces(
-            np.array([rotation[place.body] @ place.placement.rotation for place in places]).reshape(-1, count, 3, 3),
-            np.array(
-                [position[place.body] + rotation[place.body] @ place.placement.translation for place in places]
-            ).reshape(-1, count, 3),
-            axes,
-            origins,
+            np.array([at.rotation @ placement.rotation for at, placement in frames]).reshape(-1, count, 3, 3),
+            np.array([at.position + at.rotation @ placement.translation for at, placement in frames]).reshape(
+                -1, count, 3
+            ),
+            np.array([at.axis for at in moving]).reshape(-1, count, 3),
+            np.array([at.origin for at in moving]).reshape(-1, count, 3),
         )
 
     def point_slopes(self, places: FramePlaces, frame: int, points: FloatArray) -> FloatArray:

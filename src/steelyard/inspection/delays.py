@@ -184,7 +184,8 @@ def _linearised(
         given += [np.einsum("nkm,nm->nk", maps[:, :, each], changes[:, each]) for each in by_sensor]
         if imu is not None:
             later, earlier = (
-                system.needed(plan, _base_moved(motion, speed, sign * _PROBE), parameters) for sign in (1.0, -1.0)
+                system.required_forces(plan, _base_moved(motion, speed, sign * _PROBE), parameters)
+                for sign in (1.0, -1.0)
             )
             given.append((earlier - later) / (2.0 * _PROBE))
         return -np.stack(given, axis=2)

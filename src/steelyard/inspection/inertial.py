@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.turns import all_turns, is_same
-from steelyard.kinematics import frame_motion
 from steelyard.model import STANDARD_GRAVITY
-from steelyard.motion import GRAVITY, butterworth, reconstruct_motion, smooth_columns
+from steelyard.motion import GRAVITY, butterworth, frame_motion, reconstruct_motion, smooth_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

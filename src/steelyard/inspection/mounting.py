@@ -115,7 +115,7 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
     def columns(system: System, motion: Motion, plan: RowPlan, maps: FloatArray) -> FloatArray:
         nonlocal asked_for
         forces = system.forces(motion)
-        needed = system.needed(plan, motion, model.parameters)[:, :3]
+        needed = system.required_forces(plan, motion, model.parameters)[:, :3]
         size = np.linalg.norm(needed, axis=1)
         # What each channel carries in each place, along the force that the model asks for: mostly its weight.
         along = np.einsum("nk,nkm->nm", needed / size[:, None], maps[:, :3])

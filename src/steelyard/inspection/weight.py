@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.findings import Finding, write_fix
-from steelyard.kinematics import frame_motion, subtree_mask
 from steelyard.model import STANDARD_GRAVITY, WRENCH_AXES, ColumnSource
-from steelyard.motion import GRAVITY, neutral_posture, sole_normal
+from steelyard.motion import GRAVITY, frame_motion, neutral_posture, sole_normal
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def check_weight(
             elif axis in needed:
                 return None, {}
         if sensor.at == "joint":
-            carried &= ~subtree_mask(model)[model.frame(sensor.frame).body]
+            carried &= ~model.tree.subtrees[model.frame(sensor.frame).body]
     masses = np.zeros(len(model.bodies))
     masses[list(model.link_bodies)] = model.parameters[:, 0]
     weight = GRAVITY * float(masses[carried].sum())

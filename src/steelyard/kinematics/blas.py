@@ -1,4 +1,4 @@
-"""One BLAS thread where chunks are the parallel work, or where the machine is shared."""
+"""A guard that limits BLAS to one thread, for work that is parallel over chunks or shares its machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _BlasGuard:
-    """Keeps BLAS at one thread while anybody needs it so, and gives it back when the last one leaves."""
+    """Count of the callers that need a single BLAS thread, and the limits to restore after the last one."""
 
     lock: threading.Lock
     users: int = 0
@@ -27,7 +27,7 @@ _GUARD = _BlasGuard(threading.Lock())
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread: the chunks are the parallel work, and threaded BLAS under load was seen seventy times slower."""
+    """Limit BLAS to one thread: chunks are the parallel work, and threaded BLAS under load was seen 70 times slower."""
     with _GUARD.lock:
         if _GUARD.users == 0:
             _GUARD.limits = threadpool_limits(limits=1, user_api="blas")

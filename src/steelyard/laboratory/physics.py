@@ -10,9 +10,9 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 
-from steelyard.kinematics import FrameMotion, body_motions, cross, quaternion_rotations
+from steelyard.kinematics import FrameMotion, cross, quaternion_rotations
 from steelyard.laboratory.world import TIME_STEP
-from steelyard.motion import Motion, motion_from_generalized
+from steelyard.motion import Motion, body_motions, motion_from_generalized
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.kinematics import body_motions, cross, frame_motion, subtree_mask
+from steelyard.kinematics import cross
 from steelyard.model import match_pattern
+from steelyard.motion import body_motions, frame_motion
 from steelyard.regression import joint_torques, part_wrench
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def measured_torques(model: Model) -> list[str]:
 def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[int, FrameMotion]) -> FloatArray:
     """Gives what a six-axis sensor feels: the floor below its soles, less what the links between ask for."""
     model, frame = states.model, states.model.frame(sensor.frame)
-    below = np.flatnonzero(subtree_mask(model)[frame.body])
+    below = np.flatnonzero(model.tree.subtrees[frame.body])
     total = np.zeros((len(states.time), 6))
     for number, foot in enumerate(footing.feet):
         stands_on = foot.sole.wrench == sensor.name if sensor.at == "ground" else foot.body in below

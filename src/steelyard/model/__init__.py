@@ -40,7 +40,7 @@ from steelyard.model.geometry.surfaces import body_surfaces, hull_surface
 from steelyard.model.loading import build_model, describe, describe_document, load_model, welded_into
 from steelyard.model.lumping import lock_followers, resolve_locks
 from steelyard.model.mirror import MirrorDifference, MirrorPair, compare_sides, find_pairs, mirror_parameters
-from steelyard.model.model import JOINT_CODES, Frame, Model, Tree
+from steelyard.model.model import Frame, Model
 from steelyard.model.name_patterns import match_pattern, pair_by_patterns, translate
 from steelyard.model.parameters import (
     PARAMETER_COUNT,
@@ -81,7 +81,6 @@ __all__ = [
     "CLOCKS",
     "CONSTRAINT_CLASSES",
     "EXTENT_FLOOR",
-    "JOINT_CODES",
     "MASS_SPREAD",
     "PARAMETER_COUNT",
     "PARAMETER_SYMBOLS",
@@ -123,7 +122,6 @@ __all__ = [
     "Surface",
     "TomlTable",
     "TotalMass",
-    "Tree",
     "UrdfFile",
     "WrenchSensor",
     "WrittenModel",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steelyard.exceptions import ModelError
-from steelyard.model.description import VELOCITY_SIZES, Joint, JointKind
+from steelyard.kinematics import JOINT_CODES, Tree
 from steelyard.model.parameters import PARAMETER_COUNT, parameter_names
 from steelyard.wording import did_you_mean
 
@@ -19,57 +18,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pinocchio as pin
-    from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
     from steelyard.model.check import ModelCheck
-    from steelyard.model.description import Description
+    from steelyard.model.description import Description, Joint
     from steelyard.model.lumping import Body
     from steelyard.model.setup import BaseKind, Setup
     from steelyard.model.write_back import WrittenModel
-
-JOINT_CODES: dict[JointKind, int] = {kind: code for code, kind in enumerate(VELOCITY_SIZES)}
-"""The number that stands for each kind of joint in `Tree.kinds`."""
-
 
 class Frame(NamedTuple):
     """A named frame: the body that carries it, and its placement in that body's joint frame."""
 
     body: int
     placement: pin.SE3
-
-
-@dataclass(frozen=True, eq=False)
-class Tree:
-    """The kinematic tree as plain arrays, for kernels; one row per body, parents first.
-
-    Attributes:
-        parents: Index of each parent body; −1 for the root. Shape (n_bodies,).
-        kinds: Joint codes of `JOINT_CODES`, shape (n_bodies,).
-        axes: Unit joint axes in the joint frames, shape (n_bodies, 3).
-        rotations: From each joint frame, at position zero, to the parent's joint frame, shape (n_bodies, 3, 3).
-        translations: Origin of each joint frame in the parent's, shape (n_bodies, 3), m.
-        q_starts: Where the numbers of each joint begin in ``q``, shape (n_bodies,).
-        v_starts: Where they begin in ``v``, shape (n_bodies,).
-        rows: Row of each body in `Model.parameters`; −1 for bodies without parameters. Shape (n_bodies,).
-    """
-
-    parents: NDArray[np.int64]
-    kinds: NDArray[np.int64]
-    axes: FloatArray
-    rotations: FloatArray
-    translations: FloatArray
-    q_starts: NDArray[np.int64]
-    v_starts: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-    @cached_property
-    def sha256(self) -> str:
-        """Hash of all of it: two models with equal hashes move alike."""
-        digest = hashlib.sha256()
-        for array in (self.parents, self.kinds, self.axes, self.rotations, self.translations, self.rows):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from steelyard.motion.base_choice import BASES
 from steelyard.motion.base_state import neutral_posture, sole_normal
 from steelyard.motion.channels import smooth_columns
 from steelyard.motion.encoder_offsets import read_offsets, units_of, write_calibrated_model, write_offsets
+from steelyard.motion.frame_motion import body_motions, frame_motion, tree_motion
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
 from steelyard.motion.reconstruct import Base, reconstruct_motion, stream_motion
@@ -16,9 +17,11 @@ __all__ = [
     "LONGEST_GAP",
     "Base",
     "Motion",
+    "body_motions",
     "butterworth",
     "check_offsets",
     "clean_parts",
+    "frame_motion",
     "motion_from_arrays",
     "motion_from_generalized",
     "neutral_posture",
@@ -27,6 +30,7 @@ __all__ = [
     "smooth_columns",
     "sole_normal",
     "stream_motion",
+    "tree_motion",
     "units_of",
     "write_calibrated_model",
     "write_offsets",

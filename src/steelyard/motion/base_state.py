@@ -9,7 +9,8 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import MotionError
-from steelyard.kinematics import cross, frame_motion, multiply, normalised, quaternion_rotations
+from steelyard.kinematics import cross, multiply, normalised, quaternion_rotations
+from steelyard.motion.frame_motion import frame_motion
 from steelyard.motion.motion import GRAVITY, Motion
 from steelyard.recording import BASE, BASE_AXES, IMU_AXES
 

@@ -3,12 +3,11 @@
 from steelyard.regression.decomposition import complete_vectors, dependence_on, leading_columns, singular_vectors
 from steelyard.regression.evidence import RANK_FLOOR, Evidence, EvidenceKey, load_evidence
 from steelyard.regression.gathering import gather_evidence, residuals
-from steelyard.regression.kernel_arrays import MotionArrays, SourceArrays
 from steelyard.regression.noise import DEFAULT_NOISE, FLOOR_SHARE, plan_noise
-from steelyard.regression.nuisance import PRIORS, Nuisance, nuisance_columns, plan_nuisance
+from steelyard.regression.nuisance import PRIORS, Nuisance, plan_nuisance
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 from steelyard.regression.reduction import reduce_rows
-from steelyard.regression.rows import all_columns, joint_torques, motion_arrays, part_wrench, tree_arrays, walk_arrays
+from steelyard.regression.rows import all_columns, joint_torques, part_wrench
 from steelyard.regression.second_pass.instruments import gather_correlated, gather_with_instruments
 from steelyard.regression.second_pass.noise_levels import NoiseLevels, estimate_noise
 from steelyard.regression.second_pass.robust import HuberWeights, gather_robust, huber_weights
@@ -23,13 +22,11 @@ __all__ = [
     "Evidence",
     "EvidenceKey",
     "HuberWeights",
-    "MotionArrays",
     "NoiseLevels",
     "Nuisance",
     "Origin",
     "RowPlan",
     "Sensing",
-    "SourceArrays",
     "System",
     "all_columns",
     "complete_vectors",
@@ -44,8 +41,6 @@ __all__ = [
     "leading_columns",
     "load_evidence",
     "merge_origins",
-    "motion_arrays",
-    "nuisance_columns",
     "part_wrench",
     "plan_noise",
     "plan_nuisance",
@@ -56,6 +51,4 @@ __all__ = [
     "residuals",
     "shared_seconds",
     "singular_vectors",
-    "tree_arrays",
-    "walk_arrays",
 ]

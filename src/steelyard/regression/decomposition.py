@@ -1,4 +1,4 @@
-"""Singular values that do not fail."""
+"""Singular value decompositions with a fallback, and linear dependence between columns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def singular_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gives ``U``, the singular values in descending order, and ``Vᵀ``, thin.
+    """Compute ``U``, the singular values in descending order, and ``Vᵀ``, thin.
 
-    LAPACK's divide and conquer, which numpy calls, was seen to give up on a finite 282 × 59 matrix with a null space
-    of fourteen dimensions; its older brother, half as fast, does not.
+    LAPACK's divide and conquer (gesdd), which numpy calls, was seen not to converge on a finite 282 × 59 matrix with a
+    null space of 14 dimensions; gesvd, half as fast, did.
     """
     try:
         left, values, right = np.linalg.svd(matrix, full_matrices=False)
@@ -25,7 +25,7 @@ def singular_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def complete_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gives ``U`` (thin), the singular values in descending order, and all of ``Vᵀ``, square."""
+    """Compute ``U`` (thin), the singular values in descending order, and all of ``Vᵀ``, square."""
     count = matrix.shape[1]
     if not len(matrix):
         return np.zeros((0, 0)), np.zeros(0), np.eye(count)
@@ -37,11 +37,11 @@ def complete_vectors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def leading_columns(matrix: FloatArray, tolerance: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Gives the columns, in order, that those before them do not explain.
+    """Return the columns, in order, that are linearly independent of those before them.
 
     Args:
         matrix: Shape (n_rows, n_columns).
-        tolerance: Least part of a column, scaled to one, that must be left beside those before it.
+        tolerance: Least norm that a unit column must keep after projection onto the complement of those before it.
     """
     left, _ = _scaled(matrix)
     kept = []
@@ -51,13 +51,13 @@ def leading_columns(matrix: FloatArray, tolerance: float) -> np.ndarray[tuple[in
             continue
         kept.append(column)
         direction = left[:, column] / size
-        for _ in range(2):  # twice is enough: rounding in the first pass is mended by the second
+        for _ in range(2):  # twice is enough: the second pass removes the rounding of the first
             left[:, column + 1 :] -= np.outer(direction, direction @ left[:, column + 1 :])
     return np.array(kept, dtype=np.int64)
 
 
 def dependence_on(matrix: FloatArray, leading: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
-    """Gives ``K`` with ``matrix = matrix[:, leading] K``, rounding cleaned away, shape (n_leading, n_columns)."""
+    """Compute ``K`` with ``matrix = matrix[:, leading] K``, rounding set to zero, shape (n_leading, n_columns)."""
     scaled, lengths = _scaled(matrix)
     dependence = np.linalg.lstsq(scaled[:, leading], scaled, rcond=None)[0]
     dependence *= lengths[None, :] / lengths[leading][:, None]
@@ -67,7 +67,7 @@ def dependence_on(matrix: FloatArray, leading: np.ndarray[tuple[int], np.dtype[n
 
 
 def _scaled(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives the columns scaled to one, and their lengths; what is zero beside the others stays zero, of length one."""
+    """Return the columns scaled to unit norm, and their norms; columns that are zero beside the others stay zero."""
     lengths = np.linalg.norm(matrix, axis=0)
     busy = lengths > 1e-12 * np.max(lengths, initial=0.0)
     lengths = np.where(busy, lengths, 1.0)

@@ -1,11 +1,11 @@
-"""A triangular factor that grows: millions of rows go in, one small square matrix comes out.
+"""A triangular factor that is updated by chunks of rows: millions of rows in, one small square matrix out.
 
 The factor ``R`` of all rows ``Z`` so far satisfies ``RᵀR = ZᵀZ``. A chunk is added without squaring its condition
 number, and at nearly the speed of a matrix product: its rows are first divided by the factor, ``W = Z R⁻¹``, which
 makes them about as large as the rows before them in every direction; in that basis ``1 + WᵀW`` is well conditioned, its
-Cholesky factor ``C`` loses nothing, and ``C R`` is the new factor. A chunk that excites a direction that the factor
-hardly knows (``W`` is large), or a factor that is singular, is noticed and taken by a QR decomposition of ``[R; Z]``.
-Columns in which nothing has happened yet are left out until something does.
+Cholesky factor ``C`` loses nothing, and ``C R`` is the new factor. Where a chunk excites a direction that is weak in
+the factor (``W`` is large), or the factor is singular, a QR decomposition of ``[R; Z]`` is taken instead. Columns that
+are zero so far are left out.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 LARGEST_STEP = 100.0
-"""Greatest column norm of ``W`` that the Gram product takes; ``1 + WᵀW`` then loses at most four of sixteen digits."""
+"""Greatest column norm of ``W`` for the Gram product; ``1 + WᵀW`` then loses at most four of sixteen digits."""
 
 SMALLEST_PIVOT = 1e-6
-"""Least diagonal entry of the factor, relative to its column's norm, by which rows are divided."""
+"""Least diagonal entry of the factor, relative to its column's norm, for which rows are divided by it: ``W`` then keeps
+ten of sixteen digits."""
 
-_LESSON = 6
-_TASTE = 200
+_QR_ROWS = 6
+"""Rows, as a multiple of the columns, that go through QR together. Set by judgement: enough that the rest of a chunk
+usually fits the factor that they leave, few enough that the slow way costs little."""
+
+_PROBE_ROWS = 200
+"""Rows of a chunk by which the fast way is tried first. Set by judgement: a few percent of a chunk's 10 000."""
 
 
 class Factor:
-    """The growing factor of ``[Y | f]``.
+    """The factor of all rows ``[Y | f]`` so far.
 
     Attributes:
         size: Number of columns.
@@ -57,13 +62,13 @@ class Factor:
         return _triangle_of(spread)
 
     def add(self, rows: FloatArray) -> None:
-        """Adds rows, shape (m, size), C-contiguous; they may be overwritten.
+        """Add rows, shape (m, size), C-contiguous; they may be overwritten.
 
-        A handful of rows waits for company: one decomposition of many costs less than many of few.
+        Small batches are collected first: one decomposition of many rows costs less than many of few.
         """
         if len(rows) < self.size:
             self._pending.append(rows)
-            if sum(map(len, self._pending)) >= _LESSON * self.size:
+            if sum(map(len, self._pending)) >= _QR_ROWS * self.size:
                 self._flush()
             return
         self._add(rows)
@@ -83,11 +88,11 @@ class Factor:
         if not self._active.all():
             rows = np.ascontiguousarray(rows[:, self._active])
         if not self._add_by_gram(rows):
-            # A few rows by QR usually teach the factor what it lacked, and the rest goes the fast way.
-            taught = _LESSON * rows.shape[1]
-            self._add_by_qr(rows[:taught])
-            if len(rows) > taught and not self._add_by_gram(rows[taught:]):
-                self._add_by_qr(rows[taught:])
+            # After a few rows by QR the factor usually has all directions, and the rest takes the fast way.
+            first = _QR_ROWS * rows.shape[1]
+            self._add_by_qr(rows[:first])
+            if len(rows) > first and not self._add_by_gram(rows[first:]):
+                self._add_by_qr(rows[first:])
 
     def _widen(self, active: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
         wider = np.zeros((len(self._triangle), self.size))
@@ -100,12 +105,12 @@ class Factor:
         return bool(np.all(diagonal > SMALLEST_PIVOT * np.linalg.norm(self._triangle, axis=0)))
 
     def _add_by_gram(self, rows: FloatArray) -> bool:
-        """Tries the fast way; when it is refused, `rows` are as they were, up to rounding."""
+        """Try the fast way and return whether it was taken; if not, `rows` are unchanged up to rounding."""
         count = rows.shape[1]
         if len(rows) < count or not self._well_posed():
             return False
-        # A few rows tell whether the chunk is like those before: dividing and multiplying again would cost digits.
-        few = np.array(rows[:: max(1, len(rows) // _TASTE)], order="C")
+        # A few rows show whether the chunk fits: dividing all rows and multiplying them again would cost digits.
+        few = np.array(rows[:: max(1, len(rows) // _PROBE_ROWS)], order="C")
         _blas("dtrsm", "L", "L", "N", "N", count, len(few), 1.0, self._triangle, count, few, count)
         if not np.all(np.linalg.norm(few, axis=0) * np.sqrt(len(rows) / len(few)) <= LARGEST_STEP):
             return False
@@ -130,7 +135,7 @@ class Factor:
 
 
 def _triangle_of(rows: FloatArray) -> FloatArray:
-    """Gives the square triangular factor of some rows, with a non-negative diagonal, C-contiguous."""
+    """Compute the square triangular factor of some rows, with a non-negative diagonal, C-contiguous."""
     width = rows.shape[1]
     if len(rows) < width:
         rows = np.concatenate([rows, np.zeros((width - len(rows), width))])
@@ -140,7 +145,7 @@ def _triangle_of(rows: FloatArray) -> FloatArray:
 
 
 def _blas_function(name: str, signature: str) -> Any:
-    """Gives a BLAS function of SciPy's as a foreign one: unlike SciPy's wrappers, it lets other threads run."""
+    """Return a BLAS function of SciPy's as a foreign function: unlike SciPy's wrappers, it releases the lock."""
     pointers = {"c": ctypes.c_char_p, "i": ctypes.POINTER(ctypes.c_int), "d": ctypes.POINTER(ctypes.c_double)}
     kinds: list[Any] = [pointers.get(letter, ctypes.c_void_p) for letter in signature]
     return ctypes.CFUNCTYPE(None, *kinds)(get_cython_function_address("scipy.linalg.cython_blas", name))
@@ -151,7 +156,7 @@ _FUNCTIONS = {name: _blas_function(name, signature) for name, signature in _SIGN
 
 
 def _blas(name: str, *arguments: str | int | float | FloatArray) -> None:
-    """Calls a BLAS function; letters, whole numbers, numbers and C-contiguous arrays become what Fortran expects."""
+    """Call a BLAS function, with letters, integers, floats and C-contiguous arrays converted to Fortran arguments."""
     passed: list[Any] = []
     for kind, argument in zip(_SIGNATURES[name], arguments, strict=True):
         if kind == "c":

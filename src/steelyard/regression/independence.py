@@ -1,4 +1,4 @@
-"""Which parameters can be told apart at all: a property of the tree, the channels and the sensing."""
+"""Structurally independent parameters: a property of the tree, the channels and the sensing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
+from steelyard.kinematics import TreeMotion
 from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.decomposition import dependence_on, leading_columns
-from steelyard.regression.kernel_arrays import MotionArrays
-from steelyard.regression.rows import all_columns, tree_arrays
+from steelyard.regression.rows import all_columns
 from steelyard.regression.sensing import ALWAYS, Sensing, plan_rows
 from steelyard.regression.system import System
 
@@ -20,21 +20,23 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 INDEPENDENT = 1e-7
-"""Least part of a column, scaled to one, that must be left beside those before it. In the probes here what depends
-leaves 1e-13, and what does not leaves more than 1e-3."""
+"""Least norm that a unit column keeps beside those before it to count as independent. With the random motions used here
+dependent columns leave 1e-13, and independent ones more than 1e-3."""
 
 _ROWS_PER_COLUMN = 3
+"""Random rows for each column. Set by judgement: three times what a square system needs, so that no column is called
+dependent by chance."""
 
 
 @lru_cache(maxsize=64)
 def independent_columns(
     model: Model, base: str, sensing: Sensing, gravity: tuple[float, ...] = ()
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
-    """Gives the parameters whose columns can be told apart by some motion, and how the others' follow from theirs.
+    """Return the parameters whose columns are independent in some motion, and how the other columns depend on theirs.
 
-    It is found once, numerically, from the rows of many random motions: every joint at any angle, any motion of the
-    base, soles on and off the ground. Going through the parameters in order, each column is kept that those before it
-    do not explain.
+    They are found once, numerically, from the rows of many random samples: every joint at any angle, any motion of the
+    base, soles on and off the ground. In the order of the parameters, each column is kept that is independent of those
+    before it.
 
     Args:
         model: The model.
@@ -50,7 +52,7 @@ def independent_columns(
     """
     triangle = _probe(model, base, sensing, gravity)
     if not np.any(triangle):
-        raise EvidenceError("the unknown forces use up every row, and nothing is left; measure more, or name torques")
+        raise EvidenceError("the unknown forces use up every row; measure more of them, or use joint torques")
     independent = leading_columns(triangle, INDEPENDENT)
     dependence = dependence_on(triangle, independent)
     independent.setflags(write=False)
@@ -59,20 +61,20 @@ def independent_columns(
 
 
 def _probe(model: Model, base: str, sensing: Sensing, gravity: tuple[float, ...]) -> FloatArray:
-    """Gives the triangular factor of the rows of enough random samples, all parameters' columns."""
+    """Compute the triangular factor of the rows of enough random samples, with the columns of all parameters."""
     total = len(model.links) * PARAMETER_COUNT
     system = System(model, base, sensing, (), None, all_columns(model))
     plan = plan_rows(model, sensing, frozenset())
     torques = plan.row_count - plan.rows.first_torque_row
     always = np.array([sole == ALWAYS for sole in plan.unknown_soles], dtype=np.bool_)
-    width = max(1, model.position_size - (7 if model.base == "floating" else 0))
+    base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
     generator = np.random.default_rng(0)
     triangle = np.zeros((0, total))
     found = 0
     count = _ROWS_PER_COLUMN * total // 6 + 20
     for _ in range(40):
-        q = generator.uniform(-np.pi, np.pi, size=(count, width))
-        v, a = generator.normal(size=(2, count, max(1, tree_arrays(model).v_size)))
+        q = generator.uniform(-np.pi, np.pi, size=(count, max(1, model.position_size - base_q)))
+        v, a = generator.normal(size=(2, count, max(1, model.velocity_size - base_v)))
         rate, turn, pull = generator.normal(size=(3, count, 3))
         if gravity:
             rate, turn, pull = np.zeros((count, 3)), np.zeros((count, 3)), np.tile(gravity, (count, 1))
@@ -81,7 +83,7 @@ def _probe(model: Model, base: str, sensing: Sensing, gravity: tuple[float, ...]
             if sole != ALWAYS:
                 members = [number for number, name in enumerate(plan.unknown_soles) if name == sole]
                 present[:, members] = generator.random(size=(count, 1)) < 0.5
-        motion = MotionArrays(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
+        motion = TreeMotion(q, v, a, rate, turn, pull)
         rows, kept = system.rows_of(plan, motion, present, np.zeros((count, len(sensing.measured) + torques)))
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, rows[:, :total]]), mode="r"))
         found += kept

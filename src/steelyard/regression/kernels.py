@@ -1,204 +1,119 @@
-"""Compiled kernels: motion spread over the tree, and what each parameter of each link contributes, sample by sample.
+"""Compiled kernels: the contribution of each parameter of each link to each row, sample by sample.
 
-All vectors are in the axes of the base link, moments about its origin. Of the base link's own motion only its angular
-velocity, its angular acceleration and its proper acceleration ``a − g`` enter: no position, no orientation, no gravity.
-
-With ``B = [α]× + [ω]×[ω]×``, ``R`` the link's rotation and ``p`` its origin, link i needs the wrench::
+All vectors are in the axes of the base link, moments about its origin. With ``B = [α]× + [ω]×[ω]×``, ``R`` the link's
+rotation and ``p`` its origin, link i needs the wrench::
 
     f = a m + B R h,        n = p × f − a × R h + R K(Rᵀω, Rᵀα) I
 
 where ``K I = I α + ω × I ω`` in the link's axes. The wrench is linear in ``(m, h, I)``: its coefficients are a 6 × 10
 block, and every row of every regressor here is made of such blocks. This is [yamane2011] (6)-(9), in closed form.
+
+Everywhere `tree` is `TreeArrays`, `plan` is `RowArrays`, `states` is what `spread_motion` returns, shape
+(n_samples, n_bodies, STATE_SIZE), and `state` is one sample of it.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
-from steelyard.model import JOINT_CODES
-from steelyard.regression.kernel_arrays import compiled
+from steelyard.kinematics import (
+    ANGULAR_ACCELERATION,
+    ANGULAR_VELOCITY,
+    JOINT_CODES,
+    POSITION,
+    PROPER_ACCELERATION,
+    VELOCITY,
+    compiled,
+)
 
-# The motion of a body, in base axes, as one flat row: views of small arrays cost more than the arithmetic on them.
-_ROTATION = 0  # nine entries, row by row
-_ORIGIN = 9
-_RATE = 12  # angular velocity
-_TURN = 15  # angular acceleration
-_PULL = 18  # proper acceleration of the origin
-_STATE_SIZE = 21
+if TYPE_CHECKING:
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
 
-_REVOLUTE = JOINT_CODES["revolute"]
-_CONTINUOUS = JOINT_CODES["continuous"]
 _PRISMATIC = JOINT_CODES["prismatic"]
 _BALL = JOINT_CODES["ball"]
-_FIXED = JOINT_CODES["fixed"]
+
+
+class RowArrays(NamedTuple):
+    """Which rows a regressor has.
+
+    Six for each region (a group of bodies between wrench sensors), then one for each measured joint torque.
+    """
+
+    link_bodies: IntArray  # body of each link
+    regions: IntArray  # region of each body; −1: none
+    below: BoolArray  # (i, j): body j is body i or below it
+    torque_bodies: IntArray  # body that each measured joint moves
+    torque_components: IntArray  # which of its velocities, for ball joints
+    first_torque_row: int
+
+
+class SourceArrays(NamedTuple):
+    """Components of wrenches at frames.
+
+    A source acts on one region and, where it is inside the limb, reacts on another; −1: none.
+    """
+
+    bodies: IntArray
+    points: FloatArray  # origin of the frame in the body
+    directions: FloatArray  # axis of the component in the body
+    is_force: BoolArray  # else a moment
+    is_external: BoolArray  # whether it contributes to joint torques
+    acts_on: IntArray
+    reacts_on: IntArray
 
 
 @compiled
-def _quaternion_matrix(x, y, z, w):
-    """Gives the rotation of a quaternion as nine scalars, row by row."""
-    scale = 2.0 / (x * x + y * y + z * z + w * w)
-    return (
-        1.0 - scale * (y * y + z * z), scale * (x * y - z * w), scale * (x * z + y * w),
-        scale * (x * y + z * w), 1.0 - scale * (x * x + z * z), scale * (y * z - x * w),
-        scale * (x * z - y * w), scale * (y * z + x * w), 1.0 - scale * (x * x + y * y),
-    )  # fmt: skip
+def _vector(state, body, start):
+    """Return a vector of a body's motion as three scalars."""
+    return state[body, start], state[body, start + 1], state[body, start + 2]
 
 
 @compiled
-def _axis_matrix(x, y, z, cosine, sine):
-    """Gives the rotation about a unit axis as nine scalars, row by row."""
-    rest = 1.0 - cosine
-    return (
-        cosine + rest * x * x, rest * x * y - sine * z, rest * x * z + sine * y,
-        rest * x * y + sine * z, cosine + rest * y * y, rest * y * z - sine * x,
-        rest * x * z - sine * y, rest * y * z + sine * x, cosine + rest * z * z,
-    )  # fmt: skip
+def _cross(a, b):
+    """Return the cross product of two vectors, each three scalars."""
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 @compiled
-def _times(a, b):
-    """Gives the product of two 3 × 3 matrices, each nine scalars, row by row."""
+def _add(a, b):
+    """Return the sum of two vectors, each three scalars."""
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+@compiled
+def _rotate(state, body, vector):
+    """Return a vector of a body's axes, three scalars, in base axes."""
+    x, y, z = vector
     return (
-        a[0] * b[0] + a[1] * b[3] + a[2] * b[6],
-        a[0] * b[1] + a[1] * b[4] + a[2] * b[7],
-        a[0] * b[2] + a[1] * b[5] + a[2] * b[8],
-        a[3] * b[0] + a[4] * b[3] + a[5] * b[6],
-        a[3] * b[1] + a[4] * b[4] + a[5] * b[7],
-        a[3] * b[2] + a[4] * b[5] + a[5] * b[8],
-        a[6] * b[0] + a[7] * b[3] + a[8] * b[6],
-        a[6] * b[1] + a[7] * b[4] + a[8] * b[7],
-        a[6] * b[2] + a[7] * b[5] + a[8] * b[8],
+        state[body, 0] * x + state[body, 1] * y + state[body, 2] * z,
+        state[body, 3] * x + state[body, 4] * y + state[body, 5] * z,
+        state[body, 6] * x + state[body, 7] * y + state[body, 8] * z,
     )
 
 
 @compiled
-def _transposed(a):
-    return (a[0], a[3], a[6], a[1], a[4], a[7], a[2], a[5], a[8])
+def _rotate_back(state, body, vector):
+    """Return a vector of base axes, three scalars, in a body's axes."""
+    x, y, z = vector
+    return (
+        state[body, 0] * x + state[body, 3] * y + state[body, 6] * z,
+        state[body, 1] * x + state[body, 4] * y + state[body, 7] * z,
+        state[body, 2] * x + state[body, 5] * y + state[body, 8] * z,
+    )
 
 
 @compiled
-def _applied(a, x, y, z):
-    """Gives a 3 × 3 matrix, nine scalars, times a vector."""
-    return a[0] * x + a[1] * y + a[2] * z, a[3] * x + a[4] * y + a[5] * z, a[6] * x + a[7] * y + a[8] * z
+def _link_block(state, body, block):
+    """Write the 6 × 10 coefficients of one link's wrench, in base axes about the base origin, into `block`.
 
-
-@compiled
-def spread_motion(tree, walk, motion, sample, state):
-    """Spreads the base link's motion over the tree, for one sample.
-
-    Args:
-        tree: `TreeArrays`.
-        walk: `WalkArrays`.
-        motion: `MotionArrays`.
-        sample: Which sample.
-        state: One row of motion for each body, shape (n_bodies, 21), written to.
+    Its first three rows are zero in the last six columns, and those entries of `block` are left alone.
     """
-    base = walk.order[0]
-    for i in range(9):
-        state[base, i] = 1.0 if i % 4 == 0 else 0.0
-    for i in range(3):
-        state[base, _ORIGIN + i] = 0.0
-        state[base, _RATE + i] = motion.rate[sample, i]
-        state[base, _TURN + i] = motion.turn[sample, i]
-        state[base, _PULL + i] = motion.pull[sample, i]
-    for step in range(1, walk.order.shape[0]):
-        body = np.uint64(walk.order[step])
-        source = np.uint64(walk.source[step])
-        child = np.uint64(walk.crossed[step])
-        upward = walk.upward[step]
-        kind = tree.kinds[child]
-        x, y, z = tree.axes[child, 0], tree.axes[child, 1], tree.axes[child, 2]
-        t0, t1, t2 = tree.translations[child, 0], tree.translations[child, 1], tree.translations[child, 2]
-        placed = (
-            tree.rotations[child, 0, 0], tree.rotations[child, 0, 1], tree.rotations[child, 0, 2],
-            tree.rotations[child, 1, 0], tree.rotations[child, 1, 1], tree.rotations[child, 1, 2],
-            tree.rotations[child, 2, 0], tree.rotations[child, 2, 1], tree.rotations[child, 2, 2],
-        )  # fmt: skip
-        known = (
-            state[source, 0], state[source, 1], state[source, 2],
-            state[source, 3], state[source, 4], state[source, 5],
-            state[source, 6], state[source, 7], state[source, 8],
-        )  # fmt: skip
-        slid = 0.0
-        speed = 0.0
-        push = 0.0
-        q_at = np.uint64(tree.q_starts[child])
-        v_at = np.uint64(tree.v_starts[child])
-        if kind == _BALL:
-            m = _quaternion_matrix(
-                motion.q[sample, q_at],
-                motion.q[sample, q_at + np.uint64(1)],
-                motion.q[sample, q_at + np.uint64(2)],
-                motion.q[sample, q_at + np.uint64(3)],
-            )
-        elif kind == _REVOLUTE or kind == _CONTINUOUS:  # noqa: PLR1714, SIM109  (a tuple is slower here)
-            m = _axis_matrix(x, y, z, motion.cosines[sample, q_at], motion.sines[sample, q_at])
-            speed = motion.v[sample, v_at]
-            push = motion.a[sample, v_at]
-        else:
-            m = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-            if kind == _PRISMATIC:
-                slid = motion.q[sample, q_at]
-                speed = motion.v[sample, v_at]
-                push = motion.a[sample, v_at]
-        if upward:
-            reached = _times(known, _transposed(_times(placed, m)))
-            of_parent, of_child = reached, known
-        else:
-            reached = _times(known, _times(placed, m))
-            of_parent, of_child = known, reached
-        r0, r1, r2 = _applied(of_parent, t0, t1, t2)
-        for i in range(9):
-            state[body, i] = reached[i]
-        # The joint's axis, and what it adds to velocity and acceleration, in base axes.
-        u0, u1, u2 = _applied(of_child, x, y, z)
-        m0, m1, m2 = u0 * speed, u1 * speed, u2 * speed
-        p0, p1, p2 = u0 * push, u1 * push, u2 * push
-        if kind == _BALL:
-            last, next_last = v_at + np.uint64(2), v_at + np.uint64(1)
-            m0, m1, m2 = _applied(of_child, motion.v[sample, v_at], motion.v[sample, next_last], motion.v[sample, last])
-            p0, p1, p2 = _applied(of_child, motion.a[sample, v_at], motion.a[sample, next_last], motion.a[sample, last])
-        r0, r1, r2 = r0 + u0 * slid, r1 + u1 * slid, r2 + u2 * slid
-        sign = -1.0 if upward else 1.0
-        slide = 1.0 if kind == _PRISMATIC else 0.0
-        spin = 1.0 - slide
-        # The relation between parent and child is written with the parent's rates.
-        w0, w1, w2 = state[source, _RATE], state[source, _RATE + 1], state[source, _RATE + 2]
-        e0, e1, e2 = w0 + sign * spin * m0, w1 + sign * spin * m1, w2 + sign * spin * m2
-        state[body, _RATE], state[body, _RATE + 1], state[body, _RATE + 2] = e0, e1, e2
-        if upward:
-            w0, w1, w2 = e0, e1, e2
-        f0, f1, f2 = w1 * m2 - w2 * m1, w2 * m0 - w0 * m2, w0 * m1 - w1 * m0
-        a0, a1, a2 = state[source, _TURN], state[source, _TURN + 1], state[source, _TURN + 2]
-        b0 = a0 + sign * spin * (p0 + f0)
-        b1 = a1 + sign * spin * (p1 + f1)
-        b2 = a2 + sign * spin * (p2 + f2)
-        state[body, _TURN], state[body, _TURN + 1], state[body, _TURN + 2] = b0, b1, b2
-        if upward:
-            a0, a1, a2 = b0, b1, b2
-        # ω × r, then α × r + ω × (ω × r), and what sliding adds.
-        x0, x1, x2 = w1 * r2 - w2 * r1, w2 * r0 - w0 * r2, w0 * r1 - w1 * r0
-        d0 = a1 * r2 - a2 * r1 + w1 * x2 - w2 * x1 + slide * (p0 + 2.0 * f0)
-        d1 = a2 * r0 - a0 * r2 + w2 * x0 - w0 * x2 + slide * (p1 + 2.0 * f1)
-        d2 = a0 * r1 - a1 * r0 + w0 * x1 - w1 * x0 + slide * (p2 + 2.0 * f2)
-        state[body, _PULL] = state[source, _PULL] + sign * d0
-        state[body, _PULL + 1] = state[source, _PULL + 1] + sign * d1
-        state[body, _PULL + 2] = state[source, _PULL + 2] + sign * d2
-        state[body, _ORIGIN] = state[source, _ORIGIN] + sign * r0
-        state[body, _ORIGIN + 1] = state[source, _ORIGIN + 1] + sign * r1
-        state[body, _ORIGIN + 2] = state[source, _ORIGIN + 2] + sign * r2
-
-
-@compiled
-def link_block(state, body, block):
-    """Writes the 6 × 10 coefficients of one link's wrench, in base axes about the base origin, into `block`.
-
-    Its first three rows have nothing in the last six columns, and those entries of `block` are left alone.
-    """
-    o0, o1, o2 = state[body, _ORIGIN], state[body, _ORIGIN + 1], state[body, _ORIGIN + 2]
-    w0, w1, w2 = state[body, _RATE], state[body, _RATE + 1], state[body, _RATE + 2]
-    t0, t1, t2 = state[body, _TURN], state[body, _TURN + 1], state[body, _TURN + 2]
-    p0, p1, p2 = state[body, _PULL], state[body, _PULL + 1], state[body, _PULL + 2]
+    o0, o1, o2 = _vector(state, body, POSITION)
+    w0, w1, w2 = _vector(state, body, ANGULAR_VELOCITY)
+    t0, t1, t2 = _vector(state, body, ANGULAR_ACCELERATION)
+    p0, p1, p2 = _vector(state, body, PROPER_ACCELERATION)
     # B = [α]× + [ω]×[ω]×
     square = w0 * w0 + w1 * w1 + w2 * w2
     b00, b11, b22 = w0 * w0 - square, w1 * w1 - square, w2 * w2 - square
@@ -217,12 +132,8 @@ def link_block(state, body, block):
         block[4, 1 + k] = o2 * f0 - o0 * f2 - (p2 * r0 - p0 * r2)
         block[5, 1 + k] = o0 * f1 - o1 * f0 - (p0 * r1 - p1 * r0)
     # Rates in the link's own axes, in which its inertia is written.
-    v0 = state[body, 0] * w0 + state[body, 3] * w1 + state[body, 6] * w2
-    v1 = state[body, 1] * w0 + state[body, 4] * w1 + state[body, 7] * w2
-    v2 = state[body, 2] * w0 + state[body, 5] * w1 + state[body, 8] * w2
-    s0 = state[body, 0] * t0 + state[body, 3] * t1 + state[body, 6] * t2
-    s1 = state[body, 1] * t0 + state[body, 4] * t1 + state[body, 7] * t2
-    s2 = state[body, 2] * t0 + state[body, 5] * t1 + state[body, 8] * t2
+    v0, v1, v2 = _rotate_back(state, body, (w0, w1, w2))
+    s0, s1, s2 = _rotate_back(state, body, (t0, t1, t2))
     for i in range(3):
         x, y, z = state[body, 3 * i], state[body, 3 * i + 1], state[body, 3 * i + 2]
         block[3 + i, 4] = x * s0 + y * (v2 * v0) - z * (v1 * v0)
@@ -234,58 +145,53 @@ def link_block(state, body, block):
 
 
 @compiled
-def joint_screw(tree, state, body, component):
-    """Gives the motion that one velocity of a joint gives to its child: linear at the base origin, then angular."""
+def _joint_screw(tree, state, body, component):
+    """Return the motion that one velocity of a joint gives to its child: linear at the base origin, then angular."""
     if tree.kinds[body] == _BALL:
-        x, y, z = state[body, component], state[body, 3 + component], state[body, 6 + component]
+        axis = state[body, component], state[body, 3 + component], state[body, 6 + component]
     else:
-        a0, a1, a2 = tree.axes[body, 0], tree.axes[body, 1], tree.axes[body, 2]
-        x = state[body, 0] * a0 + state[body, 1] * a1 + state[body, 2] * a2
-        y = state[body, 3] * a0 + state[body, 4] * a1 + state[body, 5] * a2
-        z = state[body, 6] * a0 + state[body, 7] * a1 + state[body, 8] * a2
+        axis = _rotate(state, body, (tree.axes[body, 0], tree.axes[body, 1], tree.axes[body, 2]))
     if tree.kinds[body] == _PRISMATIC:
-        return x, y, z, 0.0, 0.0, 0.0
-    o0, o1, o2 = state[body, _ORIGIN], state[body, _ORIGIN + 1], state[body, _ORIGIN + 2]
-    return o1 * z - o2 * y, o2 * x - o0 * z, o0 * y - o1 * x, x, y, z
+        return axis[0], axis[1], axis[2], 0.0, 0.0, 0.0
+    linear = _cross(_vector(state, body, POSITION), axis)
+    return linear[0], linear[1], linear[2], axis[0], axis[1], axis[2]
 
 
 @compiled
-def regressor_rows(tree, walk, plan, motion, columns, out):
-    """Fills the rows of the regressor, sample by sample.
+def fill_regressor(tree, plan, states, columns, out):
+    """Fill the rows of the regressor.
 
     Args:
-        tree: `TreeArrays`.
-        walk: `WalkArrays`.
-        plan: `RowArrays`: which rows there are.
-        motion: `MotionArrays`.
+        tree: The tree.
+        plan: The rows.
+        states: Motion of all bodies.
         columns: Column of each parameter in `out`; −1 leaves it out. Shape (n_links, 10).
         out: Shape (n_samples, n_rows, n_columns), zeros where nothing is to be written.
     """
-    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
     block = np.zeros((6, 10))
     torques = plan.torque_bodies.shape[0]
     screws = np.empty((torques, 6))
     for sample in range(out.shape[0]):
-        spread_motion(tree, walk, motion, sample, state)
+        state = states[sample]
         for row in range(torques):
-            screw = joint_screw(tree, state, plan.torque_bodies[row], plan.torque_components[row])
+            screw = _joint_screw(tree, state, plan.torque_bodies[row], plan.torque_components[row])
             for i in range(6):
                 screws[row, i] = screw[i]
         for link in range(plan.link_bodies.shape[0]):
             body = plan.link_bodies[link]
-            link_block(state, body, block)
+            _link_block(state, body, block)
             first = 6 * plan.regions[body]
             if first >= 0:
                 for k in range(10):
-                    place = columns[link, k]
-                    if place >= 0:
+                    column = columns[link, k]
+                    if column >= 0:
                         for i in range(0 if k < 4 else 3, 6):
-                            out[sample, first + i, place] = block[i, k]
+                            out[sample, first + i, column] = block[i, k]
             for row in range(torques):
                 if plan.below[plan.torque_bodies[row], body]:
                     for k in range(10):
-                        place = columns[link, k]
-                        if place >= 0:
+                        column = columns[link, k]
+                        if column >= 0:
                             total = (
                                 screws[row, 3] * block[3, k]
                                 + screws[row, 4] * block[4, k]
@@ -295,70 +201,138 @@ def regressor_rows(tree, walk, plan, motion, columns, out):
                                 total += screws[row, 0] * block[0, k]
                                 total += screws[row, 1] * block[1, k]
                                 total += screws[row, 2] * block[2, k]
-                            out[sample, plan.first_torque_row + row, place] = total
+                            out[sample, plan.first_torque_row + row, column] = total
 
 
 @compiled
-def required_forces(tree, walk, plan, motion, parameters, out):
-    """Adds ``Y φ`` to `out`, shape (n_samples, n_rows), without forming ``Y``; see `regressor_rows`."""
-    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
-    block = np.zeros((6, 10))
-    wrench = np.empty((plan.link_bodies.shape[0], 6))
-    for sample in range(out.shape[0]):
-        spread_motion(tree, walk, motion, sample, state)
+def _add_wrenches(tree, plan, state, wrenches, out):
+    """Add the wrenches that links need, shape (n_links, 6), to the rows of one sample, shape (n_rows,)."""
+    for link in range(plan.link_bodies.shape[0]):
+        first = 6 * plan.regions[plan.link_bodies[link]]
+        if first >= 0:
+            for i in range(6):
+                out[first + i] += wrenches[link, i]
+    for row in range(plan.torque_bodies.shape[0]):
+        joint = plan.torque_bodies[row]
+        screw = _joint_screw(tree, state, joint, plan.torque_components[row])
+        total = 0.0
         for link in range(plan.link_bodies.shape[0]):
-            body = plan.link_bodies[link]
-            link_block(state, body, block)
+            if plan.below[joint, plan.link_bodies[link]]:
+                for i in range(6):
+                    total += screw[i] * wrenches[link, i]
+        out[plan.first_torque_row + row] += total
+
+
+@compiled
+def add_required_forces(tree, plan, states, parameters, out):
+    """Add ``Y φ`` to `out`, shape (n_samples, n_rows), without forming ``Y``; see `fill_regressor`."""
+    block = np.zeros((6, 10))
+    wrenches = np.empty((plan.link_bodies.shape[0], 6))
+    for sample in range(out.shape[0]):
+        state = states[sample]
+        for link in range(plan.link_bodies.shape[0]):
+            _link_block(state, plan.link_bodies[link], block)
             for i in range(6):
                 total = 0.0
                 for k in range(10):
                     total += block[i, k] * parameters[link, k]
-                wrench[link, i] = total
-            first = 6 * plan.regions[body]
-            if first >= 0:
-                for i in range(6):
-                    out[sample, first + i] += wrench[link, i]
-        for row in range(plan.torque_bodies.shape[0]):
-            joint = plan.torque_bodies[row]
-            screw = joint_screw(tree, state, joint, plan.torque_components[row])
-            total = 0.0
-            for link in range(plan.link_bodies.shape[0]):
-                if plan.below[joint, plan.link_bodies[link]]:
-                    for i in range(6):
-                        total += screw[i] * wrench[link, i]
-            out[sample, plan.first_torque_row + row] += total
+                wrenches[link, i] = total
+        _add_wrenches(tree, plan, state, wrenches, out[sample])
 
 
 @compiled
-def static_rows(tree, walk, link_bodies, motion, out):
-    """Fills the coefficients of ``M p_CoM`` in base axes, [baelemans2013] (1)-(5); `out`: (n, 3, n_links, 10)."""
-    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
-    for sample in range(out.shape[0]):
-        spread_motion(tree, walk, motion, sample, state)
-        for link in range(link_bodies.shape[0]):
-            body = link_bodies[link]
-            for i in range(3):
-                out[sample, i, link, 0] = state[body, _ORIGIN + i]
-                for k in range(3):
-                    out[sample, i, link, 1 + k] = state[body, 3 * i + k]
+def _scale(factor, a):
+    """Return a multiple of a vector, three scalars."""
+    return factor * a[0], factor * a[1], factor * a[2]
 
 
 @compiled
-def force_map(tree, walk, plan, motion, sources, out):
-    """Fills the matrix from forces at frames to rows: column c is what a unit of source c adds to the right-hand side.
+def _rotated_inertia(state, body, parameters, link, vector):
+    """Return a link's inertia times a vector, both in base axes."""
+    x, y, z = _rotate_back(state, body, vector)
+    xx, xy, yy = parameters[link, 4], parameters[link, 5], parameters[link, 6]
+    xz, yz, zz = parameters[link, 7], parameters[link, 8], parameters[link, 9]
+    own = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+    return _rotate(state, body, own)
+
+
+@compiled
+def add_inertial_errors(tree, plan, states, base, parameters, out):
+    """Add the derivatives of ``Y φ`` to errors of the base link's inertial sensor, columns of `out`.
+
+    The first three columns are for a bias of the accelerometer along x, y, z: the wrench at rest in a unit field,
+    negated. The others are for rotations of the sensor by ``e``. It changes the base link's rates by ``dω = e × ω₀``,
+    ``dα = e × α₀`` and ``da = e × a₀``, and those of a link whose origin is at ``p`` and moves with ``v`` by::
+
+        dω,    dα + dω × (ω − ω₀),    da + dα × p + dω × (ω₀ × p) + ω₀ × (dω × p) + 2 dω × (v − ω₀ × p)
 
     Args:
-        tree: `TreeArrays`.
-        walk: `WalkArrays`.
-        plan: `RowArrays`.
-        motion: `MotionArrays`.
+        tree: The tree.
+        plan: The rows.
+        states: Motion of all bodies.
+        base: Body of the base link.
+        parameters: ``φ`` at which it is linearised, shape (n_links, 10).
+        out: Shape (n_samples, n_rows, 6).
+    """
+    links = plan.link_bodies.shape[0]
+    wrenches = np.empty((6, links, 6))
+    for sample in range(out.shape[0]):
+        state = states[sample]
+        rate0 = _vector(state, base, ANGULAR_VELOCITY)
+        turn0 = _vector(state, base, ANGULAR_ACCELERATION)
+        pull0 = _vector(state, base, PROPER_ACCELERATION)
+        for link in range(links):
+            body = plan.link_bodies[link]
+            mass = parameters[link, 0]
+            own = parameters[link, 1], parameters[link, 2], parameters[link, 3]
+            moment = _rotate(state, body, own)
+            origin = _vector(state, body, POSITION)
+            rate = _vector(state, body, ANGULAR_VELOCITY)
+            speed = _vector(state, body, VELOCITY)
+            carried = _cross(rate0, origin)
+            relative_speed = 2.0 * (speed[0] - carried[0]), 2.0 * (speed[1] - carried[1]), 2.0 * (speed[2] - carried[2])
+            relative_rate = rate[0] - rate0[0], rate[1] - rate0[1], rate[2] - rate0[2]
+            spin = _rotated_inertia(state, body, parameters, link, rate)
+            for k in range(3):
+                unit = (1.0 if k == 0 else 0.0), (1.0 if k == 1 else 0.0), (1.0 if k == 2 else 0.0)
+                about = _add(_scale(mass, origin), moment)
+                field = _cross(about, unit)
+                for i in range(3):
+                    wrenches[k, link, i] = -mass * unit[i]
+                    wrenches[k, link, 3 + i] = -field[i]
+                d_rate, d_turn, d_pull = _cross(unit, rate0), _cross(unit, turn0), _cross(unit, pull0)
+                d_pull = _add(d_pull, _cross(d_turn, origin))
+                d_pull = _add(d_pull, _cross(d_rate, _add(carried, relative_speed)))
+                d_pull = _add(d_pull, _cross(rate0, _cross(d_rate, origin)))
+                d_turn = _add(d_turn, _cross(d_rate, relative_rate))
+                force = _add(_scale(mass, d_pull), _cross(d_turn, moment))
+                force = _add(force, _add(_cross(d_rate, _cross(rate, moment)), _cross(rate, _cross(d_rate, moment))))
+                torque = _add(_cross(origin, force), _cross(moment, d_pull))
+                torque = _add(torque, _rotated_inertia(state, body, parameters, link, d_turn))
+                torque = _add(torque, _cross(d_rate, spin))
+                d_spin = _rotated_inertia(state, body, parameters, link, d_rate)
+                torque = _add(torque, _cross(rate, d_spin))
+                for i in range(3):
+                    wrenches[3 + k, link, i] = force[i]
+                    wrenches[3 + k, link, 3 + i] = torque[i]
+        for column in range(6):
+            _add_wrenches(tree, plan, state, wrenches[column], out[sample, :, column])
+
+
+@compiled
+def fill_force_map(tree, plan, states, sources, out):
+    """Fill the matrix from forces at frames to rows: column c is the contribution of a unit of source c.
+
+    Args:
+        tree: The tree.
+        plan: The rows.
+        states: Motion of all bodies.
         sources: `SourceArrays`: a wrench component at a frame of a body, with the regions that it acts on.
         out: Shape (n_samples, n_rows, n_sources), zeros.
     """
-    state = np.empty((tree.kinds.shape[0], _STATE_SIZE))
     wrench = np.empty(6)
     for sample in range(out.shape[0]):
-        spread_motion(tree, walk, motion, sample, state)
+        state = states[sample]
         for source in range(sources.bodies.shape[0]):
             body = sources.bodies[source]
             for i in range(3):
@@ -370,7 +344,7 @@ def force_map(tree, walk, plan, motion, sources, out):
             if sources.is_force[source]:
                 for i in range(3):
                     wrench[i] = wrench[3 + i]
-                p0, p1, p2 = state[body, _ORIGIN], state[body, _ORIGIN + 1], state[body, _ORIGIN + 2]
+                p0, p1, p2 = _vector(state, body, POSITION)
                 for k in range(3):
                     p0 += state[body, k] * sources.points[source, k]
                     p1 += state[body, 3 + k] * sources.points[source, k]
@@ -390,7 +364,7 @@ def force_map(tree, walk, plan, motion, sources, out):
                 for row in range(plan.torque_bodies.shape[0]):
                     joint = plan.torque_bodies[row]
                     if plan.below[joint, body]:
-                        screw = joint_screw(tree, state, joint, plan.torque_components[row])
+                        screw = _joint_screw(tree, state, joint, plan.torque_components[row])
                         total = 0.0
                         for i in range(6):
                             total += screw[i] * wrench[i]

@@ -1,4 +1,4 @@
-"""How much each sensor is trusted: standard deviations by which rows are whitened."""
+"""Standard deviations of the sensors' noise, by which rows are whitened."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from steelyard.regression.sensing import Sensing
 
 DEFAULT_NOISE = {"force": 1.0, "moment": 0.05, "torque": 0.5}
-"""Standard deviations that rows are whitened by unless others are stated: N, N m, N m (or N for a slider). They set how
-sensors count against each other; the noise itself is estimated from residuals later."""
+"""Standard deviations that rows are whitened by unless others are given: N, N m, N m (or N for a slider). Set by
+judgement, as those of common foot and joint sensors: they only weigh sensors against each other, and the noise itself
+is estimated from residuals later."""
 
 FLOOR_SHARE = 0.1
-"""What no sensor measures is not exact either: each region has this share of the best sensor's noise as its own.
-Without it, a robot in the air, with sensors inside its limbs only, would be weighed by rows without any noise."""
+"""Noise of each region's own rows, as a share of the best sensor's: equations that no sensor enters are not exact
+either. Without it, a robot in the air with sensors inside its limbs only would have rows without any noise. Set by
+judgement: small enough that it does not show beside a sensor's own noise."""
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
-    """Standard deviations.
+class NoiseDeviations:
+    """Standard deviations of the sensors' noise.
 
     Attributes:
         wrenches: Of each measured wrench component, shape (n_measured,).
@@ -41,8 +43,8 @@ class Noise:
     floor: FloatArray
 
 
-def plan_noise(model: Model, sensing: Sensing, weights: Mapping[str, Any] | str | None) -> Noise | None:
-    """Gives the standard deviations of a measurement; None for plain sums.
+def plan_noise(model: Model, sensing: Sensing, weights: Mapping[str, Any] | str | None) -> NoiseDeviations | None:
+    """Return the standard deviations of what is measured; None for plain sums.
 
     Args:
         model: The model.
@@ -86,7 +88,7 @@ def plan_noise(model: Model, sensing: Sensing, weights: Mapping[str, Any] | str 
     forces = [sd for source, sd in zip(sensing.measured, wrenches, strict=True) if source.axis.startswith("f")]
     moments = [sd for source, sd in zip(sensing.measured, wrenches, strict=True) if source.axis.startswith("n")]
     floor = FLOOR_SHARE * np.repeat([min(forces, default=stated["force"]), min(moments, default=stated["moment"])], 3)
-    return Noise(np.array(wrenches, dtype=np.float64), np.array(torques, dtype=np.float64), floor)
+    return NoiseDeviations(np.array(wrenches, dtype=np.float64), np.array(torques, dtype=np.float64), floor)
 
 
 def _positive(name: str, value: Any) -> list[float]:

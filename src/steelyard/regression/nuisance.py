@@ -1,4 +1,4 @@
-"""Columns besides the parameters: what sensors get wrong and joints waste, each with a prior."""
+"""Nuisance columns beside the parameters: errors of sensors and friction of joints, each with a prior."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 from scipy.special import erf
 
 from steelyard.exceptions import EvidenceError
-from steelyard.regression import kernels
-from steelyard.regression.rows import tree_arrays
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
+    from steelyard.kinematics import TreeMotion
     from steelyard.model import Model
-    from steelyard.regression.kernel_arrays import MotionArrays, WalkArrays
     from steelyard.regression.sensing import RowPlan, Sensing
 
 PRIORS: dict[str, float | tuple[float, float]] = {
@@ -30,19 +28,24 @@ PRIORS: dict[str, float | tuple[float, float]] = {
     "viscous_friction": np.inf,
     "rotor_inertia": np.inf,
     "torque_offset": np.inf,
-    "torque_ripple": 0.2,  # N m: what a joint torque sensor, its gear and its cables add, by angle
+    "torque_ripple": 0.2,  # N m: errors of a joint torque sensor, its gear and its cables, by angle
 }
-"""Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior."""
+"""Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior. Finite ones are set by
+judgement, to the size beside each."""
+
+INERTIAL = ("accelerometer_bias", "imu_mounting")
+"""Groups of the base link's inertial sensor, in the order of `add_inertial_errors`."""
 
 PRESLIDING = 5e-4
-"""How far (rad or m) a joint goes on behind a reversal before its presliding friction turns around: half a milliradian,
-as the strain-wave gears of a KUKA LWR 4+ showed. Coulomb's turns around at once."""
+"""Travel (rad or m) of a joint after a reversal until its presliding friction reverses: half a milliradian, as measured
+on the strain-wave gears of a KUKA LWR 4+. Coulomb friction reverses at once."""
 
 _STEADY = 1e-9
-"""Acceleration (rad/s² or m/s²) below which a joint does not reverse."""
+"""Acceleration (rad/s² or m/s²) below which a joint does not reverse: rounding only."""
 
 RIPPLE_ORDERS = range(2, 9)
-"""Waves a turn of a joint's torque ripple; one a turn could not be told from the weight that the joint carries."""
+"""Orders of a joint's torque ripple per revolution; the first is not observable beside the weight that the joint
+carries. Up to eight, set by judgement: each order costs two columns."""
 
 
 @dataclass(frozen=True)
@@ -57,35 +60,35 @@ class Nuisance:
 def plan_nuisance(
     model: Model, sensing: Sensing, groups: Sequence[str], priors: dict[str, float] | None = None
 ) -> tuple[Nuisance, ...]:
-    """Gives the nuisance columns of some groups of `PRIORS`.
+    """Return the nuisance columns of some groups of `PRIORS`.
 
     Args:
         model: The model.
         sensing: What is measured.
         groups: Names of groups.
-        priors: Standard deviations by column or group that replace the usual ones.
+        priors: Standard deviations by column or group that replace the default ones.
 
     Raises:
-        EvidenceError: A group or a name in `priors` is unknown, or friction is asked for without joint torques.
+        EvidenceError: A group or a name in `priors` is unknown, or friction is named without joint torques.
     """
     columns: list[Nuisance] = []
     for group in dict.fromkeys(groups):
         if group not in PRIORS:
             raise EvidenceError(f"there is no nuisance {group!r}{did_you_mean(group, PRIORS)}", names=[group])
-        usual = PRIORS[group]
+        default = PRIORS[group]
         if group == "wrench_offset":
-            force, moment = usual if isinstance(usual, tuple) else (usual, usual)
+            force, moment = default if isinstance(default, tuple) else (default, default)
             columns += [
                 Nuisance(f"{source.name}.offset", group, force if source.axis.startswith("f") else moment)
                 for source in sensing.measured
             ]
-        elif group in ("accelerometer_bias", "imu_mounting"):
-            columns += [Nuisance(f"{group}.{axis}", group, float(usual)) for axis in "xyz"]  # type: ignore[arg-type]
+        elif group in INERTIAL:
+            columns += [Nuisance(f"{group}.{axis}", group, float(default)) for axis in "xyz"]  # type: ignore[arg-type]
         elif not sensing.torques:
             raise EvidenceError(f"{group} shows in joint torques, and none is used; name torques", names=[group])
         else:
             columns += [
-                Nuisance(f"{joint}.{name}", group, float(usual))  # type: ignore[arg-type]
+                Nuisance(f"{joint}.{name}", group, float(default))  # type: ignore[arg-type]
                 for joint in sensing.torques
                 if model.joint(joint).velocity_size == 1
                 for name in _joint_columns(group)
@@ -103,7 +106,7 @@ def plan_nuisance(
 
 
 def _joint_columns(group: str) -> list[str]:
-    """Gives the names of a group's columns, behind the joint's."""
+    """Return the names of a group's columns, without the joint's."""
     if group != "torque_ripple":
         return [group]
     return [f"{group}.{wave}{order}" for order in RIPPLE_ORDERS for wave in ("sin", "cos")]
@@ -113,64 +116,39 @@ def nuisance_columns(
     model: Model,
     columns: Sequence[Nuisance],
     plan: RowPlan,
-    walk: WalkArrays,
-    motion: MotionArrays,
+    motion: TreeMotion,
     force_columns: FloatArray,
+    inertial: FloatArray,
     sensing: Sensing,
     bandwidth: float | None = None,
 ) -> FloatArray:
-    """Gives the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.
+    """Compute the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.
 
-    What depends on the parameters (the inertial sensor's errors) is linear at the model's own.
+    Columns that depend on the parameters (errors of the inertial sensor) are linearised at the model's own.
 
     Args:
         model: The model.
         columns: Which columns.
         plan: The rows.
-        walk: The traversal.
         motion: The samples.
         force_columns: ``H`` of the measured sources, shape (n, n_rows, n_measured).
+        inertial: What `add_inertial_errors` computes, where a column needs it, shape (n, n_rows, 6).
         sensing: What is measured.
-        bandwidth: Frequency (Hz) to which the torques were smoothed, where they were.
+        bandwidth: Cutoff (Hz) to which the torques were smoothed, where they were.
     """
-    count = len(motion.rate)
+    count = len(motion.q)
     out = np.zeros((count, plan.row_count, len(columns)))
     offsets = {f"{source.name}.offset": number for number, source in enumerate(sensing.measured)}
     torque_rows: dict[str, int] = {}
     for row, body in enumerate(plan.rows.torque_bodies):
         torque_rows.setdefault(model.bodies[int(body)].joint.name, plan.rows.first_torque_row + row)
-    tree = tree_arrays(model)
-
-    def forces(moved: MotionArrays) -> FloatArray:
-        needed = np.zeros((count, plan.row_count))
-        kernels.required_forces(tree, walk, plan.rows, moved, np.ascontiguousarray(model.parameters), needed)
-        return needed
-
+    tree = model.tree.arrays
     for number, column in enumerate(columns):
         if column.group == "wrench_offset":
             # Y φ = H (measured − offset)
             out[:, :, number] = force_columns[:, :, offsets[column.name]]
-        elif column.group == "accelerometer_bias":
-            unit = np.zeros_like(motion.pull)
-            unit[:, "xyz".index(column.name[-1])] = 1.0
-            still = np.zeros_like(motion.v)
-            zeros = np.zeros_like(motion.rate)
-            # The wrench is linear in the proper acceleration: its coefficient is the wrench at rest in a unit field.
-            out[:, :, number] = -forces(motion._replace(v=still, a=still, rate=zeros, turn=zeros, pull=unit))
-        elif column.group == "imu_mounting":
-            axis = np.eye(3)["xyz".index(column.name[-1])]
-            turned = [
-                forces(
-                    motion._replace(
-                        rate=motion.rate + sign * np.cross(axis, motion.rate),
-                        turn=motion.turn + sign * np.cross(axis, motion.turn),
-                        pull=motion.pull + sign * np.cross(axis, motion.pull),
-                    )
-                )
-                for sign in (1.0, -1.0)
-            ]
-            # The wrench is quadratic in these: the central difference is its derivative, whatever the step.
-            out[:, :, number] = 0.5 * (turned[0] - turned[1])
+        elif column.group in INERTIAL:
+            out[:, :, number] = inertial[:, :, 3 * INERTIAL.index(column.group) + "xyz".index(column.name[-1])]
         else:
             joint, _, wave = column.name.rpartition(f".{column.group}")
             body = model.joint_body(joint)
@@ -191,11 +169,11 @@ def nuisance_columns(
 
 
 def _direction(speed: FloatArray, acceleration: FloatArray, slack: float, bandwidth: float | None) -> FloatArray:
-    """Gives the sign of a speed, late by a slack, and as a filter leaves it that the torques passed, shape (n,).
+    """Return the sign of a velocity, delayed by a slack, and filtered as the torques were, shape (n,).
 
-    About a reversal, ``v ≈ a t``: the time since then is ``v / a``, the slack is used up ``√(2 slack / |a|)`` after it,
-    and a filter makes its step response of the step in time. That of a sharp filter rises with the slope
-    ``4 bandwidth``; its overshoot is left out.
+    Near a reversal, ``v ≈ a t``: the time since then is ``v / a``, the slack is used up ``√(2 slack / |a|)`` after it,
+    and a filter turns the step in time into its step response. That of a sharp filter rises with the slope
+    ``4 bandwidth``; its overshoot is neglected.
     """
     if bandwidth is None and not slack:
         return np.sign(speed)

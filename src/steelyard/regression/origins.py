@@ -1,4 +1,4 @@
-"""Where samples came from: stretches of recordings, so that nobody validates on what was learned from."""
+"""Origins of samples: stretches of recordings, by which validation on training data is noticed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from steelyard.motion import Motion
 
 SEAM = 1.0
-"""Seconds between two stretches of one recording up to which they count as one."""
+"""Seconds between two stretches of one recording up to which they count as one. Set by judgement: longer than what a
+filter cuts off at the ends of chunks, shorter than a pause between two motions."""
 
 
 class Origin(NamedTuple):
@@ -30,13 +31,13 @@ class Origin(NamedTuple):
 
 
 _JUMP = 1.5
-"""Sample periods from which on a step of time is a jump."""
+"""Sample periods beyond which a step of time is a gap: halfway between one sample and a missing one."""
 
 
 def origins_of(motion: Motion) -> list[Origin]:
-    """Gives the stretches that a motion is made of: it ends and begins again where its times jump by more than a seam.
+    """Return the stretches of a recording that a motion covers, split where its times jump by more than `SEAM`.
 
-    A motion without samples has none.
+    An empty motion has none.
     """
     if len(motion) == 0:
         return []
@@ -46,7 +47,7 @@ def origins_of(motion: Motion) -> list[Origin]:
 
 
 def merge_origins(origins: Iterable[Origin]) -> tuple[Origin, ...]:
-    """Gives the stretches in order, those that overlap or nearly touch as one; what has no known origin is left out."""
+    """Return the stretches in order, merged where they overlap or nearly touch; unknown origins are dropped."""
     merged: list[Origin] = []
     for origin in sorted(each for each in origins if each.sha256):
         last = merged[-1] if merged else None
@@ -58,7 +59,7 @@ def merge_origins(origins: Iterable[Origin]) -> tuple[Origin, ...]:
 
 
 def shared_seconds(ours: Iterable[Origin], theirs: Iterable[Origin]) -> float:
-    """Gives how many seconds two sets of stretches have in common."""
+    """Return how many seconds two sets of stretches have in common."""
     other = merge_origins(theirs)
     return sum(
         max(0.0, min(one.end, two.end) - max(one.start, two.start))

@@ -1,15 +1,15 @@
-"""Compiled: each sample's unknown forces projected out, and what is left whitened."""
+"""Compiled kernels that project unknown forces out of each sample's rows and whiten what is left."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from steelyard.regression.kernel_arrays import compiled
+from steelyard.kinematics import compiled
 
 
 @compiled
 def reduce_rows(rows, noise, unknown, present, kept):
-    """Projects unknown forces out of each sample's rows, and then whitens what is left, in place.
+    """Project unknown forces out of each sample's rows, then whiten what is left, in place.
 
     ``rows`` of a sample become ``L⁻¹ N rows`` with ``N`` an orthonormal basis of the null space of ``H_uᵀ``
     [yamane2011] (14)-(16), by Householder reflections, and ``L Lᵀ = N C Nᵀ`` the covariance of the noise that is left
@@ -20,7 +20,7 @@ def reduce_rows(rows, noise, unknown, present, kept):
         noise: Root of the noise, ``C = noise noiseᵀ``, shape (n_samples, n_rows, n_noise), overwritten; without
             columns, there is none.
         unknown: ``H_uᵀ``, shape (n_samples, n_rows, n_unknown), overwritten.
-        present: Which unknown forces are there, shape (n_samples, n_unknown).
+        present: Which unknown forces act, shape (n_samples, n_unknown).
         kept: Number of rows left, shape (n_samples,), written to.
     """
     count = rows.shape[1]
@@ -42,7 +42,7 @@ def reduce_rows(rows, noise, unknown, present, kept):
             for i in range(used, count):
                 norm += unknown[sample, i, c] * unknown[sample, i, c]
             norm = np.sqrt(norm)
-            # What earlier unknown forces span already adds nothing to project out.
+            # Already in the span of earlier unknown forces, up to rounding.
             if norm <= 1e-9 * size:
                 continue
             pivot = unknown[sample, used, c]
@@ -71,7 +71,7 @@ def reduce_rows(rows, noise, unknown, present, kept):
 
 @compiled
 def _reflect(array, sample, reflector, first, scale, totals):
-    """Applies ``1 − scale · r rᵀ`` to a sample's rows from `first` on; rows outside, so that columns vectorise."""
+    """Apply ``1 − scale · r rᵀ`` to a sample's rows from `first` on; rows outside, so that columns vectorise."""
     width = array.shape[2]
     for j in range(width):
         totals[j] = 0.0
@@ -87,7 +87,7 @@ def _reflect(array, sample, reflector, first, scale, totals):
 
 @compiled
 def _whiten(rows, noise, sample, first, factor):
-    """Divides a sample's rows from `first` on by the Cholesky factor of their noise, in place."""
+    """Divide a sample's rows from `first` on by the Cholesky factor of their noise, in place."""
     count = rows.shape[1]
     for i in range(first, count):
         for j in range(first, i + 1):

@@ -1,19 +1,18 @@
-"""Regressors of whole motions: the base link's six rows, joint rows, static rows, and forces without any of them."""
+"""Regressors of whole motions: six base rows, joint rows, static rows; and forces without forming a regressor."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.kinematics import subtree_mask, traverse
+from steelyard.kinematics import POSITION, ROTATION, TreeMotion, spread_blocks, spread_motion
 from steelyard.model import PARAMETER_COUNT
-from steelyard.regression import kernels
-from steelyard.regression.kernel_arrays import MotionArrays, RowArrays, TreeArrays, WalkArrays
+from steelyard.motion import tree_motion
+from steelyard.regression.kernels import RowArrays, add_required_forces, fill_regressor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,33 +22,12 @@ if TYPE_CHECKING:
     from steelyard.motion import Motion
 
 _WORTH_A_THREAD = 500
-
-
-@lru_cache(maxsize=64)
-def tree_arrays(model: Model) -> TreeArrays:
-    """Gives the tree for kernels; starts count from the first joint."""
-    tree = model.tree
-    base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
-    return TreeArrays(
-        tree.kinds,
-        tree.axes,
-        tree.rotations,
-        tree.translations,
-        tree.q_starts - base_q,
-        tree.v_starts - base_v,
-        model.velocity_size - base_v,
-    )
-
-
-@lru_cache(maxsize=256)
-def walk_arrays(model: Model, body: int) -> WalkArrays:
-    """Gives the traversal from a body, for kernels."""
-    walk = traverse(model, body)
-    return WalkArrays(walk.order, walk.source, walk.crossed, walk.upward)
+"""Samples from which on the kernels, which release the interpreter's lock, run on all cores. Set by judgement: starting
+threads takes as long as some ten samples."""
 
 
 def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()) -> RowArrays:
-    """Gives the plan of rows: six for each region of bodies, then the torques of the joints named.
+    """Return the plan of rows: six for each region of bodies, then the torques of the joints named.
 
     Args:
         model: The model.
@@ -67,40 +45,23 @@ def row_arrays(model: Model, *, regions: Any = None, torques: Sequence[str] = ()
     return RowArrays(
         np.array(model.link_bodies, dtype=np.int64),
         groups.astype(np.int64),
-        subtree_mask(model),
+        model.tree.subtrees,
         np.array(bodies, dtype=np.int64),
         np.array(components, dtype=np.int64),
         6 * (int(np.max(groups, initial=-1)) + 1),
     )
 
 
-def motion_arrays(motion: Motion) -> MotionArrays:
-    """Gives a motion for kernels."""
-    q, v, a, rate, turn, pull = (
-        np.ascontiguousarray(values, dtype=np.float64)
-        for values in (
-            motion.q,
-            motion.v,
-            motion.a,
-            motion.angular_velocity,
-            motion.angular_acceleration,
-            motion.proper_acceleration,
-        )
-    )
-    return MotionArrays(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
-
-
 def all_columns(model: Model) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Gives the column of each parameter when none is left out, shape (n_links, 10)."""
+    """Return the column of each parameter when none is left out, shape (n_links, 10)."""
     return np.arange(len(model.links) * PARAMETER_COUNT, dtype=np.int64).reshape(-1, PARAMETER_COUNT)
 
 
 def base_rows(model: Model, motion: Motion) -> FloatArray:
-    """Gives ``Y_B``: the wrench that the motion asks for at its base link, per unit of each parameter.
+    """Compute ``Y_B``: the wrench that the motion requires at its base link, per unit of each parameter.
 
     ``Y_B φ`` is the sum of all external wrenches, force first, about the origin and in the axes of the base link. It
-    needs the base link's angular velocity, angular acceleration and proper acceleration, and nothing of its place in
-    the world.
+    needs the base link's angular velocity, angular acceleration and proper acceleration, but not its pose.
 
     Returns:
         Shape (n_samples, 6, 10 n_links).
@@ -109,9 +70,9 @@ def base_rows(model: Model, motion: Motion) -> FloatArray:
 
 
 def joint_rows(model: Model, motion: Motion, joints: Sequence[str] | None = None) -> FloatArray:
-    """Gives ``Y_J``: the joint torques that the motion asks for, per unit of each parameter.
+    """Compute ``Y_J``: the joint torques that the motion requires, per unit of each parameter.
 
-    ``Y_J φ = τ + Jᵀ f``, [yamane2011] (6)-(9), rotor inertia and friction not counted.
+    ``Y_J φ = τ + Jᵀ f``, [yamane2011] (6)-(9), without rotor inertia and friction.
 
     Returns:
         Shape (n_samples, n_torques, 10 n_links); a ball joint has three torques, in its child's axes.
@@ -121,7 +82,7 @@ def joint_rows(model: Model, motion: Motion, joints: Sequence[str] | None = None
 
 
 def static_rows(model: Model, q: Any, *, base: str | None = None) -> FloatArray:
-    """Gives the coefficients of ``M p_CoM`` in the axes of a link, from its origin; [baelemans2013] (1)-(5).
+    """Compute the coefficients of ``M p_CoM`` in the axes of a link, from its origin; [baelemans2013] (1)-(5).
 
     Args:
         model: The model.
@@ -136,28 +97,29 @@ def static_rows(model: Model, q: Any, *, base: str | None = None) -> FloatArray:
     if positions.ndim != 2 or positions.shape[1] != width or not np.all(np.isfinite(positions)):
         raise MotionError(f"q has the shape {positions.shape}; postures need (n, {width}) finite numbers", channel="q")
     body = 0 if base is None else model.frame(base).body
-    out = np.zeros((len(positions), 3, len(model.links), PARAMETER_COUNT))
-    links = np.array(model.link_bodies, dtype=np.int64)
-    still = np.zeros((len(positions), max(3, tree_arrays(model).v_size)))
-    at_rest = MotionArrays(positions, np.cos(positions), np.sin(positions), still, still, still, still, still)
-    kernels.static_rows(tree_arrays(model), walk_arrays(model, body), links, at_rest, out)
+    still, at_rest = np.zeros((len(positions), model.velocity_size)), np.zeros((len(positions), 3))
+    states = spread_motion(model.tree, body, TreeMotion(positions, still, still, at_rest, at_rest, at_rest))
+    states = states[:, list(model.link_bodies)]
+    out = np.zeros((len(positions), 3, states.shape[1], PARAMETER_COUNT))
+    out[..., 0] = states[..., POSITION : POSITION + 3].swapaxes(1, 2)
+    out[..., 1:4] = states[..., ROTATION : ROTATION + 9].reshape(*states.shape[:2], 3, 3).swapaxes(1, 2)
     return out.reshape(len(positions), 3, -1)
 
 
 def base_wrench(model: Model, motion: Motion, parameters: Any = None) -> FloatArray:
-    """Gives ``Y_B φ`` without forming ``Y_B``, shape (n_samples, 6)."""
+    """Compute ``Y_B φ`` without forming ``Y_B``, shape (n_samples, 6)."""
     return _forces(model, motion, row_arrays(model), 6, parameters)
 
 
 def part_wrench(model: Model, motion: Motion, bodies: Sequence[int], parameters: Any = None) -> FloatArray:
-    """Gives the sum of all wrenches that a motion asks for on some bodies, shape (n_samples, 6); see `base_rows`."""
+    """Compute the sum of all wrenches that a motion requires on some bodies, shape (n_samples, 6); see `base_rows`."""
     regions = np.full(len(model.bodies), -1)
     regions[list(bodies)] = 0
     return _forces(model, motion, row_arrays(model, regions=regions), 6, parameters)
 
 
 def joint_torques(model: Model, motion: Motion, parameters: Any = None) -> FloatArray:
-    """Gives ``Y_J φ`` without forming ``Y_J``, shape (n_samples, n_torques)."""
+    """Compute ``Y_J φ`` without forming ``Y_J``, shape (n_samples, n_torques)."""
     plan = row_arrays(model, regions=np.full(len(model.bodies), -1), torques=model.joints)
     return _forces(model, motion, plan, len(plan.torque_bodies), parameters)
 
@@ -165,46 +127,37 @@ def joint_torques(model: Model, motion: Motion, parameters: Any = None) -> Float
 def _rows(model: Model, motion: Motion, plan: RowArrays, rows: int) -> FloatArray:
     columns = all_columns(model)
 
-    def kernel(tree: TreeArrays, walk: WalkArrays, arrays: MotionArrays, out: FloatArray) -> None:
-        kernels.regressor_rows(tree, walk, plan, arrays, columns, out)
+    def fill(states: FloatArray, out: FloatArray) -> None:
+        fill_regressor(model.tree.arrays, plan, states, columns, out)
 
-    return _filled(model, motion, (rows, columns.size), kernel)
+    return _filled(model, motion, (rows, columns.size), fill)
 
 
 def _forces(model: Model, motion: Motion, plan: RowArrays, rows: int, parameters: Any) -> FloatArray:
     changed = model if parameters is None else model.with_parameters(parameters)
     shaped = np.ascontiguousarray(changed.parameters)
 
-    def kernel(tree: TreeArrays, walk: WalkArrays, arrays: MotionArrays, out: FloatArray) -> None:
-        kernels.required_forces(tree, walk, plan, arrays, shaped, out)
+    def fill(states: FloatArray, out: FloatArray) -> None:
+        add_required_forces(model.tree.arrays, plan, states, shaped, out)
 
-    return _filled(model, motion, (rows,), kernel)
+    return _filled(model, motion, (rows,), fill)
 
 
 def _filled(
-    model: Model,
-    motion: Motion,
-    shape: tuple[int, ...],
-    kernel: Callable[[TreeArrays, WalkArrays, MotionArrays, FloatArray], None],
+    model: Model, motion: Motion, shape: tuple[int, ...], fill: Callable[[FloatArray, FloatArray], None]
 ) -> FloatArray:
-    """Gives an array of shape (n_samples, *shape) that a kernel fills, slice by slice, on all cores."""
+    """Return an array of shape (n_samples, *shape) that `fill` writes from the motion of all bodies, on all cores."""
     motion.check(model)
     out = np.zeros((len(motion), *shape))
-    tree, walk = tree_arrays(model), walk_arrays(model, model.frame(motion.base).body)
+    base, whole = model.frame(motion.base).body, tree_motion(motion)
+    workers = (os.cpu_count() or 1) if len(motion) >= _WORTH_A_THREAD else 1
+    step = max(1, -(-len(motion) // workers))
 
-    def fill(part: slice) -> None:
-        kernel(tree, walk, motion_arrays(motion.between(part.start, part.stop)), out[part])
+    def fill_part(start: int) -> None:
+        part = slice(start, start + step)
+        for block, states in spread_blocks(model.tree, base, TreeMotion(*(each[part] for each in whole))):
+            fill(states, out[part][block])
 
-    _on_all_cores(fill, len(motion))
-    return out
-
-
-def _on_all_cores(fill: Callable[[slice], None], count: int) -> None:
-    """Calls `fill` on slices of the samples, in threads: the kernels let each other run."""
-    workers = os.cpu_count() or 1
-    step = -(-count // workers)
-    if workers == 1 or count < _WORTH_A_THREAD:
-        fill(slice(0, count))
-        return
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(fill, (slice(start, min(count, start + step)) for start in range(0, count, step))))
+        list(pool.map(fill_part, range(0, len(motion), step)))
+    return out

@@ -16,7 +16,7 @@ import numpy as np
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model import WRENCH_AXES, match_pattern
-from steelyard.regression.kernel_arrays import RowArrays, SourceArrays
+from steelyard.regression.kernels import RowArrays, SourceArrays
 from steelyard.regression.rows import row_arrays
 from steelyard.wording import did_you_mean, in_words
 

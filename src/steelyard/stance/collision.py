@@ -11,7 +11,6 @@ import numpy as np
 import pinocchio as pin
 from scipy.spatial import ConvexHull, QhullError
 
-from steelyard.kinematics import subtree_mask
 from steelyard.model import body_pieces
 
 if TYPE_CHECKING:
@@ -252,7 +251,7 @@ def _sample(footing: Footing, standing: FloatArray) -> list[FloatArray]:
     model = footing.model
     lower, upper = joint_ranges(model)
     moving = footing.upper_columns
-    carried = subtree_mask(model)[:, list(model.link_bodies)] @ model.parameters[:, 0]
+    carried = model.tree.subtrees[:, list(model.link_bodies)] @ model.parameters[:, 0]
     trunk = np.array([carried[model.joint_body(joint)] > _TRUNK * model.total_mass for joint in model.joints])
     aims = [np.where(trunk, standing[7:], 0.5 * (lower + upper))] * _QUIET
     aims += [generator.uniform(lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower)) for _ in range(_SAMPLES)]

@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steelyard.model import WRENCH_AXES
-from steelyard.regression import (
-    System,
-    kernels,
-    motion_arrays,
-    nuisance_columns,
-    plan_rows,
-    present_forces,
-    reduce_rows,
-    tree_arrays,
-    walk_arrays,
-)
+from steelyard.motion import tree_motion
+from steelyard.regression import System, plan_rows, present_forces, reduce_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +20,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
-    from steelyard.regression import MotionArrays, Nuisance, RowPlan, Sensing, SourceArrays
+    from steelyard.regression import Nuisance, RowPlan, Sensing
 
     BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -135,27 +126,26 @@ class Predictor:
         ]
 
     def predict(self, motion: Motion, plan: RowPlan) -> Prediction:
-        """Gives what was measured and what each candidate predicts.
+        """Return the measurement and the prediction of each candidate.
 
         Args:
             motion: The samples.
             plan: `Predictor.plan`.
         """
-        arrays = motion_arrays(motion)
-        system = System(self.model, self.base, self.sensing, (), None, np.zeros((0, 0), dtype=np.int64))
+        system = System(self.model, self.base, self.sensing, self.nuisance, None, np.zeros((0, 0), dtype=np.int64))
+        states = tree_motion(motion)
+        different = {id(parameters): parameters for parameters in self.parameters}
+        terms = system.evaluate(plan, states, parameters=list(different.values()))
         first = plan.rows.first_torque_row
-        maps = self._map(plan, plan.measured, arrays)
         forces = system.forces(motion)
-        felt = np.einsum("nkm,nm->nk", maps, forces[:, : len(self.sensing.measured)])
+        felt = np.einsum("nkm,nm->nk", terms.measured, forces[:, : len(self.sensing.measured)])
         torques = forces[:, len(self.sensing.measured) :]
-        needed = self._needed(system, plan, motion)
+        done = dict(zip(different, terms.required, strict=True))
+        pairs = zip(self.parameters, self.scales, strict=True)
+        needed = np.stack([scale * done[id(parameters)] for parameters, scale in pairs])
         if self.nuisance:
-            walk = walk_arrays(self.model, self.model.frame(self.base).body)
-            columns = nuisance_columns(
-                self.model, self.nuisance, plan, walk, arrays, maps, self.sensing, motion.bandwidth
-            )
-            needed += columns @ self.values
-        unknown = self._map(plan, plan.unknown, arrays)
+            needed += system.nuisance_columns(plan, states, terms, motion.bandwidth) @ self.values
+        unknown = terms.unknown
         present = present_forces(plan, motion)
         unknown *= present[:, None, :]
         chosen = np.repeat(self.part(plan), 6)
@@ -164,7 +154,7 @@ class Predictor:
         known = ~np.any(np.abs(hidden) > UNFELT, axis=(0, 2)) & bool(chosen.any())
         wrench = PredictedRows(felt[:, :first] @ total.T, needed[:, :, :first] @ total.T, known)
         fill, determined = _fill(unknown, first)
-        # Y φ = τ + Jᵀ f; forces that nobody measured are those that the regions' own equations ask for.
+        # Y φ = τ + Jᵀ f; unmeasured forces follow from the equations of the regions.
         gap = needed[:, :, :first] - felt[:, :first]
         carried = felt[:, first:] + np.einsum("ntk,cnk->cnt", fill, gap)
         torque = PredictedRows(torques, needed[:, :, first:] - carried, determined)
@@ -177,22 +167,6 @@ class Predictor:
         reduce_rows(rows, np.zeros((len(motion), plan.row_count, 0)), unknown, present, kept)
         left = np.square(rows).sum(axis=1).T
         return Prediction(wrench, torque, left, int(kept.sum()), hidden, bool(chosen.any()))
-
-    def _needed(self, system: System, plan: RowPlan, motion: Motion) -> FloatArray:
-        """Gives ``Y φ`` of each candidate, shape (n_candidates, n, n_rows)."""
-        done: dict[int, FloatArray] = {}
-        for parameters in self.parameters:
-            if id(parameters) not in done:
-                done[id(parameters)] = system.needed(plan, motion, parameters)
-        pairs = zip(self.parameters, self.scales, strict=True)
-        return np.stack([scale * done[id(parameters)] for parameters, scale in pairs])
-
-    def _map(self, plan: RowPlan, sources: SourceArrays, motion: MotionArrays) -> FloatArray:
-        tree, walk = tree_arrays(self.model), walk_arrays(self.model, self.model.frame(self.base).body)
-        maps = np.zeros((len(motion.rate), plan.row_count, len(sources.bodies)))
-        if len(sources.bodies):
-            kernels.force_map(tree, walk, plan.rows, motion, sources, maps)
-        return maps
 
 
 def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:

@@ -22,7 +22,8 @@ from scipy.linalg import qr
 from scipy.signal import butter, sosfiltfilt
 
 from steelyard.exceptions import EvidenceError, MotionError
-from steelyard.kinematics import body_motions, one_blas_thread
+from steelyard.kinematics import one_blas_thread
+from steelyard.motion import body_motions
 from steelyard.regression.factor import Factor
 from steelyard.regression.second_pass.autocorrelation import (
     correlated_products,

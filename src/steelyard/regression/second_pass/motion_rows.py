@@ -10,12 +10,11 @@ import numpy as np
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model import PARAMETER_COUNT
-from steelyard.motion import Motion
+from steelyard.motion import Motion, tree_motion
 from steelyard.regression import gather_evidence
 from steelyard.regression.gathering import sensing_of
 from steelyard.regression.noise import plan_noise
 from steelyard.regression.nuisance import plan_nuisance
-from steelyard.regression.rows import motion_arrays
 from steelyard.regression.system import System, present_forces
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class SecondPass:
     def rows(self, motion: Motion) -> FloatArray:
         """Gives the rows ``[Y | nuisance | f]`` of some samples, shape (n, n_rows, n_columns)."""
         present, forces = present_forces(self.plan, motion), self.system.forces(motion)
-        rows, _ = self.system.rows_of(self.plan, motion_arrays(motion), present, forces, motion.bandwidth)
+        rows, _ = self.system.rows_of(self.plan, tree_motion(motion), present, forces, motion.bandwidth)
         return rows.reshape(len(motion), -1, self.system.width)
 
     def residual(self, unknowns: FloatArray) -> FloatArray:

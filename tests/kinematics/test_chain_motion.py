@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from steelyard import MotionError, load_model, motion_from_generalized
-from steelyard.kinematics.frame_motion import body_motions, cross, frame_motion
+from steelyard.kinematics import cross
+from steelyard.motion import body_motions, frame_motion
 from tests.generated_trees import MJCF_KINDS, mjcf_text, trees
 from tests.humanoids import random_configuration
 
