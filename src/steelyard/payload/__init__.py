@@ -1,7 +1,7 @@
 """Payloads: what was added to a robot between two Evidences, on which link, how heavy and where."""
 
 from steelyard.payload.argument_checks import choose_links
-from steelyard.payload.finding import FoundPayload, PayloadFinding
+from steelyard.payload.finding import PayloadFinding
 from steelyard.payload.load_search import find_payload
 
-__all__ = ["FoundPayload", "PayloadFinding", "choose_links", "find_payload"]
+__all__ = ["PayloadFinding", "choose_links", "find_payload"]

@@ -1,7 +1,7 @@
 """Validation: prediction errors of an estimate on motions, best ones that it was not identified from."""
 
 from steelyard.validation.bootstrap import Gain
-from steelyard.validation.error_statistics import CANDIDATES, Candidates, ErrorStatistics
+from steelyard.validation.error_statistics import CANDIDATES, Candidates
 from steelyard.validation.prediction import AXES, UNITS, Prediction
 from steelyard.validation.validation import ROBOT, Validation, plan_predictor, validate
 
@@ -11,7 +11,6 @@ __all__ = [
     "ROBOT",
     "UNITS",
     "Candidates",
-    "ErrorStatistics",
     "Gain",
     "Prediction",
     "Validation",

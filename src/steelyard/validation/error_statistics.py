@@ -154,22 +154,18 @@ class Moments:
         self.known &= known
         self._low = np.minimum(self._low, measured.min(axis=0))
         self._high = np.maximum(self._high, measured.max(axis=0))
-        error = predicted - measured
-        means = [values.mean(axis=-2) for values in (measured, error, predicted)]
-        centred = [
-            values - mean[..., None, :] for values, mean in zip((measured, error, predicted), means, strict=True)
-        ]
+        chunks, kept = (measured, predicted - measured, predicted), (self._measured, self._error, self._predicted)
+        means = [values.mean(axis=-2) for values in chunks]
+        centred = [values - mean[..., None, :] for values, mean in zip(chunks, means, strict=True)]
         before, new = self._time, len(measured) * step
         self.count += len(measured)
         self._time += new
         shares = (new / self._time, before * new / self._time)
-        steps = [
-            mean - kept[0] for mean, kept in zip(means, (self._measured, self._error, self._predicted), strict=True)
-        ]
-        self._cross += step * np.einsum("nr,cnr->cr", centred[0], centred[2]) + steps[0] * steps[2] * shares[1]
-        for kept, values, shift in zip((self._measured, self._error, self._predicted), centred, steps, strict=True):
-            kept[0] += shift * shares[0]
-            kept[1] += step * np.square(values).sum(axis=-2) + np.square(shift) * shares[1]
+        shifts = [mean - moments[0] for mean, moments in zip(means, kept, strict=True)]
+        self._cross += step * np.einsum("nr,cnr->cr", centred[0], centred[2]) + shifts[0] * shifts[2] * shares[1]
+        for moments, values, shift in zip(kept, centred, shifts, strict=True):
+            moments[0] += shift * shares[0]
+            moments[1] += step * np.square(values).sum(axis=-2) + np.square(shift) * shares[1]
 
     def statistics(self, candidate: int) -> ErrorStatistics:
         """Return the statistics of one candidate; rows that are not measured in full are NaN."""

@@ -1,4 +1,4 @@
-"""What given parameters predict, sample by sample, beside what was measured: the total wrench and joint torques.
+"""Prediction of the total wrench and joint torques by given parameters, sample by sample, beside the measurement.
 
 ``Y φ`` is computed without forming ``Y``. No measured row is ever used to predict itself.
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 UNFELT = 1e-9
-"""Share of a unit force below which a row does not feel it."""
+"""Effect of a unit force on a row below which it counts as none: rounding."""
 
 _FLAT = float(np.sin(np.deg2rad(1.0)))
-"""The same for rows in world axes: what stands flat within a degree does not push up with its horizontal forces."""
+"""The same for rows in world axes: horizontal forces on a sole that is flat within a degree have no vertical part."""
 
 
 class PredictedRows(NamedTuple):
-    """Some rows of some samples.
+    """Measured and predicted rows of some samples.
 
     Attributes:
         measured: Shape (n, n_rows).
@@ -46,16 +46,16 @@ class PredictedRows(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What was measured and predicted in some samples.
+    """Measurement and prediction of some samples.
 
     Attributes:
-        wrench: The total external wrench on the part that is weighed, about the base link's origin in its axes.
+        wrench: The total external wrench on the compared part, about the base link's origin in its axes.
         torque: Joint torques.
         projected: Squared norm of the residual without unknown forces, by candidate and sample,
             shape (n_candidates, n); None where no force is unknown.
-        equations: How many equations are behind it.
-        hidden: What a unit of each unknown force adds to the wrench, where it acts, shape (n, 6, n_unknown).
-        weighed: Whether there is a part whose wrench it is.
+        equations: Number of equations in it.
+        hidden: Effect of a unit of each unknown force on the wrench, where it acts, shape (n, 6, n_unknown).
+        weighed: Whether any part of the robot can be compared.
     """
 
     wrench: PredictedRows
@@ -68,7 +68,7 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What predicts.
+    """Predictor of all candidates.
 
     Attributes:
         model: The model.
@@ -77,7 +77,7 @@ class Predictor:
         nuisance: Nuisance columns.
         values: Their values, shape (n_nuisance,).
         parameters: Of each candidate, shape (n_candidates, n_links, 10).
-        scales: Factors on them, shape (n_candidates,): where two have the same parameters, they are computed once.
+        scales: Factors on them, shape (n_candidates,); candidates with the same parameters are computed once.
     """
 
     model: Model
@@ -90,14 +90,14 @@ class Predictor:
 
     @property
     def plan(self) -> RowPlan:
-        """PredictedRows of every region, whoever stands where."""
+        """Rows of every region, whichever soles are in contact."""
         return plan_rows(self.model, self.sensing, frozenset())
 
     def part(self, plan: RowPlan) -> BoolArray:
-        """Tells which regions are weighed together, shape (n_regions,).
+        """Return which regions are compared as one part, shape (n_regions,).
 
-        Forces between two of them cancel. The root's region is one of them, and every other on which nothing acts that
-        was not measured: the feet below ankle sensors are not, because nobody measures the ground under them.
+        Forces between two of them cancel. They are the root's region and every other on which no unmeasured force acts:
+        not the feet below ankle sensors, because the ground forces under them are not measured.
         """
         regions = plan.rows.regions
         count = plan.rows.first_torque_row // 6
@@ -111,13 +111,13 @@ class Predictor:
         return chosen
 
     def links(self, plan: RowPlan) -> int:
-        """Tells how many links are weighed together."""
+        """Return the number of links that are compared as one part."""
         chosen = self.part(plan)
         regions = plan.rows.regions[list(self.model.link_bodies)]
         return int(sum(bool(chosen[region]) for region in regions if region >= 0))
 
     def unknown(self, plan: RowPlan) -> list[str]:
-        """Gives the names of the unknown forces that the plan has, in its order."""
+        """Return the names of the unknown forces that the plan has, in its order."""
         regions = plan.rows.regions
         return [
             source.name
@@ -170,15 +170,15 @@ class Predictor:
 
 
 def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:
-    """Gives what unknown forces do to torques, from what they must be by the regions' equations.
+    """Return the map from the residual of the regions' equations to the torques of the unknown forces behind it.
 
     Args:
-        unknown: What each unknown force does to each row, shape (n, n_rows, n_unknown); zeros where it does not act.
+        unknown: Effect of each unknown force on each row, shape (n, n_rows, n_unknown); zeros where it does not act.
         first: The first torque row.
 
     Returns:
-        The matrix from the gap in the regions' rows to the torque rows, shape (n, n_torques, first), and which torque
-        rows it determines, shape (n_torques,).
+        The matrix from the regions' rows to the torque rows, shape (n, n_torques, first), and which torque rows it
+        determines, shape (n_torques,).
     """
     below, rows = unknown[:, first:], unknown[:, :first]
     if not np.any(below):
@@ -189,14 +189,14 @@ def _fill(unknown: FloatArray, first: int) -> tuple[FloatArray, BoolArray]:
     return fill, ~np.any(left > 1e-6, axis=(0, 2))
 
 
-def world_axes(seen: Prediction, rotations: FloatArray) -> PredictedRows:
-    """Gives the wrench in world axes, about the same points.
+def world_axes(prediction: Prediction, rotations: FloatArray) -> PredictedRows:
+    """Return the wrench in world axes, about the same points.
 
-    Which of its rows are measured in full is seen there: under flat feet that measure no horizontal forces, the
-    vertical one is.
+    Which rows are measured in full is decided in world axes: with flat feet that measure no horizontal forces, the
+    vertical force is.
 
     Args:
-        seen: With the wrench in a link's axes.
+        prediction: With the wrench in a link's axes.
         rotations: From the link's axes to the world's, shape (n, 3, 3).
     """
 
@@ -204,13 +204,13 @@ def world_axes(seen: Prediction, rotations: FloatArray) -> PredictedRows:
         halves = values.reshape(*values.shape[:-1], 2, 3)
         return np.asarray(np.einsum("nij,...nhj->...nhi", rotations, halves).reshape(values.shape))
 
-    hidden = turned(np.moveaxis(seen.hidden, 2, 0))
-    known = ~np.any(np.abs(hidden) > _FLAT, axis=(0, 1)) & seen.weighed
-    return PredictedRows(turned(seen.wrench.measured), turned(seen.wrench.predicted), known)
+    hidden = turned(np.moveaxis(prediction.hidden, 2, 0))
+    known = ~np.any(np.abs(hidden) > _FLAT, axis=(0, 1)) & prediction.weighed
+    return PredictedRows(turned(prediction.wrench.measured), turned(prediction.wrench.predicted), known)
 
 
 def nuisance_values(columns: Sequence[Nuisance], values: Mapping[str, float]) -> FloatArray:
-    """Gives the values of nuisance columns by their names; zero where none was estimated."""
+    """Return the values of nuisance columns by their names; zero where none was estimated."""
     return np.array([float(values.get(column.name, 0.0)) for column in columns])
 
 
