@@ -1,4 +1,4 @@
-"""Reports: one HTML file that a person can look at, made from an estimate and what belongs to it."""
+"""Reports: an estimate, its validation and its recordings as one self-contained HTML file."""
 
 from steelyard.report.page import REPORT_PARTS, check_report_parts, render_report, write_report
 from steelyard.report.report import Report

@@ -1,4 +1,4 @@
-"""Numbers on their way into a page: small, and exact enough for a picture."""
+"""Packing of numbers and texts into a page: small, and exact enough for a plot."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 _STEPS = 65534
-"""Steps between the least and the greatest of quantised numbers; the one that is left stands for "not a number"."""
+"""Steps between the smallest and the largest quantised number: 16 bits, of which one value stands for NaN."""
 
 _ENDINGS = {"f4": "<f4", "u2": "<u2", "u4": "<u4"}
 
 
 def pack_numbers(values: Any) -> dict[str, Any]:
-    """Gives numbers in 16 bits each, evenly between their least and greatest; what is not finite stays "no number".
+    """Quantise numbers to 16 bits, evenly between the smallest and the largest; what is not finite becomes NaN.
 
-    The page turns them back (`unpack` in `templates/page.js`). The error is at most half a step: 1/131068 of the range.
+    The page decodes them (`unpack` in `templates/page.js`). The error is at most half a step: 1/131068 of the range.
     """
     array = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(array)
@@ -30,14 +30,14 @@ def pack_numbers(values: Any) -> dict[str, Any]:
 
 
 def pack_indices(values: Any) -> dict[str, Any]:
-    """Gives whole numbers from zero on, exactly."""
+    """Pack non-negative integers exactly."""
     array = np.asarray(values)
     kind = "u2" if array.size == 0 or int(array.max()) < 2**16 else "u4"
     return {"packed": kind, "shape": list(array.shape), "bytes": _as_text(array, kind)}
 
 
 def unpack(packed: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Gives what was packed, as the page does; for tests, and for whoever wants a report's numbers back."""
+    """Decode packed numbers as the page does; for tests, and to read numbers from a report."""
     kind = packed["packed"]
     raw = np.frombuffer(base64.b64decode(packed["bytes"]), dtype=_ENDINGS["u2" if kind == "q" else kind])
     values = raw.astype(np.float64)
@@ -47,14 +47,14 @@ def unpack(packed: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def compress_text(text: str | bytes) -> str:
-    """Gives a text as base64 of gzip, for a page that decompresses it by itself."""
+    """Compress a text with gzip and encode it as base64; the page decompresses it."""
     content = text.encode("utf-8") if isinstance(text, str) else text
-    # No time stamp: the same report gives the same file.
+    # Without a time stamp the same report gives the same file.
     return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
 
 
 def as_json(value: Any) -> str:
-    """Gives JSON without infinities, for which null stands."""
+    """Return JSON with null for NaN and infinities."""
     return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""The report as one HTML file: templates filled, numbers packed, and plotly.js inside, so that nothing is fetched."""
+"""The report as one HTML file: rendered templates, packed numbers and plotly.js, so that nothing is fetched."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ REPORT_PARTS = ("jinja2", "plotly", "fast_simplification")
 """Packages of the extra `report`."""
 
 _MOST_NUMBERS = 180_000
-"""Numbers of all traces together: with more, a page would pass four megabytes."""
+"""Largest count of numbers in all traces together: keeps a page below four megabytes, which a test checks."""
 
 _FILES = resources.files("steelyard.report") / "templates"
 
 
 def write_report(report: Report, path: str | Path) -> None:
-    """Writes a report as one HTML file: it opens from a disk, without a network.
+    """Write a report as one HTML file that opens without a network.
 
     Args:
-        report: What to show.
-        path: Where; a file that is there is replaced, complete or not at all.
+        report: The report.
+        path: The file; an existing one is replaced, completely or not at all.
 
     Raises:
         SteelyardError: The file cannot be written, or the extra `report` is not installed.
@@ -56,12 +56,12 @@ def write_report(report: Report, path: str | Path) -> None:
             draft.write_text(page, encoding="utf-8")
     except OSError as error:
         raise SteelyardError(
-            f"{target}: the report cannot be written ({error.strerror or error}); name another place, or make room"
+            f"{target}: the report cannot be written ({error.strerror or error}); name another file, or free disk space"
         ) from error
 
 
 def render_report(report: Report) -> str:
-    """Gives the page as text.
+    """Render the page as text.
 
     Raises:
         SteelyardError: The extra `report` is not installed.
@@ -109,7 +109,7 @@ def _text(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    """Gives the templates; everything that they show is escaped."""
+    """Return the environment of the templates, which escape everything that they show."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  (an extra)
     except ImportError as error:
@@ -126,7 +126,7 @@ def _environment() -> Environment:
 
 
 def _figure_number(value: float | None, digits: int = 3) -> str:
-    """Gives a number with so many digits that count, a true minus, and a dash where there is none."""
+    """Format a number to significant digits with a true minus sign; a dash for None."""
     if value is None:
         return "\N{EN DASH}"
     text = f"{value:.{digits}g}"
@@ -138,7 +138,7 @@ def _figure_number(value: float | None, digits: int = 3) -> str:
 
 @lru_cache(maxsize=1)
 def _library() -> str:
-    """Gives plotly.js, compressed; it is the same for every report."""
+    """Return plotly.js, compressed."""
     try:
         from plotly.offline import get_plotlyjs  # noqa: PLC0415  (an extra)
     except ImportError as error:
@@ -147,7 +147,7 @@ def _library() -> str:
 
 
 def check_report_parts() -> None:
-    """Refuses, before any work is done for a report, where something that it needs is not installed.
+    """Check, before any work is done, that everything that a report needs is installed.
 
     Raises:
         SteelyardError: The extra `report` is not installed.

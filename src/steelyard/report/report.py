@@ -1,4 +1,4 @@
-"""The Report: an estimate with everything that a person wants to see of it."""
+"""The Report: an estimate with everything that is shown with it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a report is made from; only the estimate must be there.
+    """The contents of a report; only the estimate is required.
 
     Attributes:
         estimate: The estimate.
-        evidence: What it was found from: for the excitation of each link.
-        validation: How it predicts unseen motions.
-        traces: Recordings, of training first; see `trace_motions`.
-        calibration: What calibration found, where it was done.
-        offsets: Offsets of encoders that were used, rad or m by joint.
-        truth: True parameters where they are known, shape (n_links, 10).
-        true_offsets: True offsets where they are known, rad or m by joint.
-        further: Sections of one's own, behind the usual ones.
-        remarks: Notes of the recordings and of how their motions were made.
-        command: The command that made the report; empty where there was none.
+        evidence: The Evidence that it was made from, for the excitation of each link.
+        validation: Its validation.
+        traces: Recordings, training first; see `trace_motions`.
+        calibration: The calibration, if any.
+        offsets: Encoder offsets that were used, rad or m by joint.
+        truth: True parameters where known, shape (n_links, 10).
+        true_offsets: True encoder offsets where known, rad or m by joint.
+        further: Additional sections, after the validation.
+        remarks: Notes on the recordings and their motions.
+        command: The command that made the report; empty if none did.
     """
 
     estimate: Estimate
@@ -54,7 +54,7 @@ class Report:
 
     def __post_init__(self) -> None:
         if self.estimate.status == "failed":
-            raise SolverError("a failed estimate has nothing to report; its notes say what to do", status="failed")
+            raise SolverError("a failed estimate cannot be reported; its notes say what to do", status="failed")
         if self.calibration is not None and not self.offsets:
             object.__setattr__(self, "offsets", dict(self.calibration.values))
         if self.truth is not None:
@@ -67,7 +67,7 @@ class Report:
             object.__setattr__(self, "truth", array)
 
     def write(self, path: str | Path) -> None:
-        """Writes the report as one HTML file that needs nothing else; see `write_report`."""
+        """Write the report as one self-contained HTML file; see `write_report`."""
         from steelyard.report.page import write_report  # noqa: PLC0415  (it needs Report)
 
         write_report(self, path)

@@ -1,11 +1,12 @@
-"""Traces: what was measured in a recording beside what the model and the estimate predict, ready to be drawn.
+"""Traces: measured wrenches and torques of a recording with the predictions of the model and the estimate, for plots.
 
-A second pass over the motion at given parameters, as for a validation, that keeps what a picture needs and no more.
+A second pass over the motion at given parameters, as for a validation, that keeps only what a plot needs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,24 +29,32 @@ if TYPE_CHECKING:
 Purpose = Literal["training", "unseen"]
 
 MOST_SAMPLES = 2500
-"""Samples of a recording that are drawn; of longer ones the samples that are explained worst stand for the others."""
+"""Samples of a recording that are drawn: more than a screen has columns; see `_Collector` for longer ones."""
 
 LOADED = 0.05
-"""Share of the robot's weight that a sole carries at least where it stands."""
+"""Load from which a sole counts as standing, as a share of the robot's weight. Set by judgement: above the offsets of
+force sensors, some newtons, and below any stance."""
 
 _MOST_FOR_SPECTRUM = 65_536
-_SPECTRUM_SECONDS = 8.0
+"""Samples that a spectrum is computed from at most: bounds the memory; two minutes at 500 Hz."""
+
+_SEGMENT_SECONDS = 8.0
+"""Length of a segment of Welch's method, s. Set by judgement: resolves 0.125 Hz, below the slowest motions."""
+
 _FEWEST_FOR_SPECTRUM = 32
+"""Samples below which no spectrum is shown. Set by judgement: sixteen frequencies are the least worth a plot."""
+
 _PIECE = 4096
+"""Samples that are predicted at a time: bounds the memory."""
 
 
-class Spectrum(NamedTuple):
+class ResidualSpectrum(NamedTuple):
     """Amplitude spectral densities.
 
     Attributes:
         frequency: Hz, shape (m,).
-        measured: Of what was measured, about its mean, by row, shape (m, n_rows); unit/√Hz.
-        residuals: By candidate, of predicted − measured, shape (m, n_rows).
+        measured: Of the measured values about their mean, shape (m, n_rows), unit/√Hz.
+        residuals: Of predicted − measured, by candidate, shape (m, n_rows), unit/√Hz.
     """
 
     frequency: FloatArray
@@ -55,26 +64,26 @@ class Spectrum(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One recording.
+    """Measured and predicted values of one recording.
 
     Attributes:
-        name: Of the recording.
-        purpose: Whether the estimate was learned from it ("training") or never saw it ("unseen").
-        rows: What is shown: axes of the total wrench, joints.
+        name: Name of the recording.
+        purpose: Whether the estimate was made from it ("training") or not ("unseen").
+        rows: Axes of the total wrench, and joints.
         units: Their units.
         base: The base link, in whose axes the wrench is.
-        time: Shape (n,), s.
-        measured: Shape (n, n_rows).
-        predicted: By candidate ("reference", "estimate", "truth"), shape (n, n_rows).
-        every: One of so many samples is kept.
-        rmse: By candidate, of every sample, shape (n_rows,).
-        spectrum: Of the first unbroken stretch; None where it is too short.
-        loads: By sole that has a wrench sensor, the force that it carried, shape (n,), N.
-        contacts: By sole, the stretches of time (s) in which it stood: as the motion says, else where it carried more
-            than `LOADED` of the robot's weight.
-        breaks: Times (s) at which the motion breaks off and goes on later.
-        duration: Seconds of motion.
-        bandwidth: Of the filter, Hz; None where there was none.
+        time: Time, s, shape (n,).
+        measured: Measured values, shape (n, n_rows).
+        predicted: Predicted values, by candidate ("reference", "estimate", "truth"), shape (n, n_rows).
+        every: Downsampling factor: one of this many samples is kept.
+        rmse: RMS error over all samples, by candidate, shape (n_rows,).
+        spectrum: Spectra of the first segment without gaps; None if that is too short.
+        loads: Force on each sole that has a wrench sensor, N, shape (n,).
+        contacts: Intervals (s) in which each sole stood: from the motion's contacts, or else where it carried more than
+            `LOADED` of the robot's weight.
+        breaks: Times (s) of the first samples after gaps.
+        duration: Duration of the motion, s.
+        bandwidth: Bandwidth of the filter, Hz; None without one.
     """
 
     name: str
@@ -87,7 +96,7 @@ class Trace:
     predicted: Mapping[str, FloatArray]
     every: int
     rmse: Mapping[str, FloatArray]
-    spectrum: Spectrum | None
+    spectrum: ResidualSpectrum | None
     loads: Mapping[str, FloatArray]
     contacts: Mapping[str, tuple[tuple[float, float], ...]]
     breaks: tuple[float, ...]
@@ -104,15 +113,15 @@ def trace_motions(
     truth: Any = None,
     nuisance: Sequence[str] = ROBOT,
 ) -> Trace:
-    """Gives the trace of one recording.
+    """Predict a recording's motion, and return its trace.
 
     Args:
         estimate: The estimate.
-        motions: The recording's motion, piece by piece.
-        name: Of the recording.
-        purpose: What it was used for; a recording that the estimate was made from is "training" in any case.
-        truth: The true parameters where they are known, shape (n_links, 10), or an object with `parameters`.
-        nuisance: Groups of the estimate's nuisance values that are applied, as for `validate`.
+        motions: The motion, piece by piece.
+        name: Name of the recording.
+        purpose: What it was used for; a recording that the estimate was made from is always "training".
+        truth: The true parameters where known, shape (n_links, 10), or an object with `parameters`.
+        nuisance: Groups of the estimate's nuisance values to apply, as for `validate`.
 
     Raises:
         EvidenceError: There is no motion.
@@ -120,21 +129,21 @@ def trace_motions(
     stream = iter(motions)
     first = next(stream, None)
     if first is None:
-        raise EvidenceError(f"there is no motion in {name} to draw")
+        raise EvidenceError(f"there is no motion in {name} to plot")
     if first.origin and first.origin in {origin.sha256 for origin in estimate.origins}:
-        purpose = "training"  # whatever it is called
+        purpose = "training"
     predictor, _ = plan_predictor(estimate, first, truth, nuisance=nuisance)
     plan = predictor.plan
     collector = _Collector(estimate.model, predictor.sensing.torques, CANDIDATES[: len(predictor.parameters)])
     with one_blas_thread():
-        for motion in _chain(first, stream):
+        for motion in chain([first], stream):
             for piece in motion.chunks(_PIECE):
                 collector.add(piece, predictor.predict(piece, plan))
     return collector.trace(name, purpose)
 
 
 def thin_traces(traces: Sequence[Trace], most: int) -> list[Trace]:
-    """Gives traces with at most so many numbers together: of each, every so many-th sample that it still has."""
+    """Downsample traces, all by the same factor, to about `most` numbers together."""
     numbers = sum(trace.measured.size * (1 + len(trace.predicted)) for trace in traces)
     every = max(1, -(-numbers // most))
     return [
@@ -150,13 +159,8 @@ def thin_traces(traces: Sequence[Trace], most: int) -> list[Trace]:
     ]
 
 
-def _chain(first: Motion, rest: Iterable[Motion]) -> Iterable[Motion]:
-    yield first
-    yield from rest
-
-
 class _Collector:
-    """Samples as they come, never more than four times those that are drawn."""
+    """Collects samples, never more than four times those that are drawn."""
 
     def __init__(self, model: Model, torques: Sequence[str], candidates: Sequence[str]) -> None:
         self.candidates = tuple(candidates)
@@ -193,55 +197,55 @@ class _Collector:
         self._seconds += len(piece) * self._step
         loads = self._loads(piece)
         whole = np.concatenate([piece.time[:, None], measured, *predicted, *(each[:, None] for each in loads)], axis=1)
-        self._note_breaks(piece.time)
-        self._note_contacts(piece, dict(zip(self._sensors, loads, strict=True)))
+        self._add_breaks(piece.time)
+        self._add_contacts(piece, dict(zip(self._sensors, loads, strict=True)))
         if self._head_count < _MOST_FOR_SPECTRUM:
             self._head.append(whole)
             self._head_count += len(whole)
-        self._kept.append(self._thin(whole, self.every))
+        self._kept.append(self._downsample(whole, self.every))
         self._kept_count += len(self._kept[-1])
         if self._kept_count > 4 * MOST_SAMPLES:
             self._halve()
 
     def _halve(self) -> None:
         self.every *= 2
-        self._kept = [self._thin(np.concatenate(self._kept), 2)]
+        self._kept = [self._downsample(np.concatenate(self._kept), 2)]
         self._kept_count = len(self._kept[0])
 
-    def _thin(self, samples: FloatArray, every: int) -> FloatArray:
-        """Gives one of so many neighbours: the one that the estimate explains worst, so that no misfit is hidden."""
+    def _downsample(self, samples: FloatArray, every: int) -> FloatArray:
+        """Keep one of `every` neighbours: the one with the largest residual, so that no misfit is hidden."""
         if every == 1:
             return samples
         count = len(self.rows)
         scale = np.sqrt(self._squares[0] / max(1, self._count)) + 1e-300
-        worse = (np.square((samples[:, 1 + count : 1 + 2 * count] - samples[:, 1 : 1 + count]) / scale)).sum(axis=1)
+        residuals = (np.square((samples[:, 1 + count : 1 + 2 * count] - samples[:, 1 : 1 + count]) / scale)).sum(axis=1)
         groups = -(-len(samples) // every)
         padded = np.full(groups * every, -1.0)
-        padded[: len(samples)] = worse
-        places = np.arange(groups) * every + np.argmax(padded.reshape(groups, every), axis=1)
-        return np.asarray(samples[places])
+        padded[: len(samples)] = residuals
+        rows = np.arange(groups) * every + np.argmax(padded.reshape(groups, every), axis=1)
+        return np.asarray(samples[rows])
 
-    def _note_breaks(self, time: FloatArray) -> None:
+    def _add_breaks(self, time: FloatArray) -> None:
         steps = np.diff(time, prepend=self._last if np.isfinite(self._last) else time[0] - self._step)
         self._breaks += time[np.abs(steps) > 1.5 * self._step].tolist()
         self._last = float(time[-1])
 
     def _loads(self, piece: Motion) -> list[FloatArray]:
-        """Gives the force on each sole; not a number where its sensor says nothing."""
+        """Return the force on each sole; NaN where its sensor has no data."""
         silent = np.full((len(piece), 6), np.nan)
         return [np.linalg.norm(piece.wrenches.get(sensor, silent)[:, :3], axis=1) for sensor in self._sensors.values()]
 
-    def _note_contacts(self, piece: Motion, loads: Mapping[str, FloatArray]) -> None:
-        felt = {sole: load > self._least_load for sole, load in loads.items()}
-        for sole, standing in (felt | dict(piece.contacts)).items():
-            stretches = self._contacts.setdefault(sole, [])
+    def _add_contacts(self, piece: Motion, loads: Mapping[str, FloatArray]) -> None:
+        loaded = {sole: load > self._least_load for sole, load in loads.items()}
+        for sole, standing in (loaded | dict(piece.contacts)).items():
+            intervals = self._contacts.setdefault(sole, [])
             edges = np.flatnonzero(np.diff(np.concatenate([[False], standing, [False]]).astype(np.int8)))
             for start, stop in edges.reshape(-1, 2).tolist():
                 begin, end = float(piece.time[start]), float(piece.time[stop - 1])
-                if stretches and 0.0 <= begin - stretches[-1][1] <= 1.5 * self._step:
-                    stretches[-1][1] = end
+                if intervals and 0.0 <= begin - intervals[-1][1] <= 1.5 * self._step:
+                    intervals[-1][1] = end
                 else:
-                    stretches.append([begin, end])
+                    intervals.append([begin, end])
 
     def trace(self, name: str, purpose: Purpose) -> Trace:
         while self._kept_count > MOST_SAMPLES:
@@ -277,14 +281,14 @@ class _Collector:
             bandwidth=self._bandwidth,
         )
 
-    def _spectrum(self, rows: Any, wanted: Sequence[int]) -> Spectrum | None:
+    def _spectrum(self, rows: Any, wanted: Sequence[int]) -> ResidualSpectrum | None:
         head = np.concatenate(self._head)
         broken = np.flatnonzero(np.abs(np.diff(head[:, 0]) - self._step) > 0.5 * self._step)
         whole = head[: int(broken[0]) + 1] if len(broken) else head
         if len(whole) < _FEWEST_FOR_SPECTRUM or not len(rows):
             return None
         count = len(self.rows)
-        segment = min(len(whole), max(_FEWEST_FOR_SPECTRUM, round(_SPECTRUM_SECONDS / self._step)))
+        segment = min(len(whole), max(_FEWEST_FOR_SPECTRUM, round(_SEGMENT_SECONDS / self._step)))
 
         def density(values: FloatArray) -> tuple[FloatArray, FloatArray]:
             frequency, power = welch(values, fs=1.0 / self._step, nperseg=segment, detrend="constant", axis=0)
@@ -295,17 +299,17 @@ class _Collector:
         residuals = {
             self.candidates[place]: density(whole[:, 1 + (1 + place) * count + rows] - measured)[1] for place in wanted
         }
-        # Above what the filter lets through there is nothing to see.
+        # Above the bandwidth of the filter there is nothing to see.
         shown = np.ones(len(frequency), dtype=np.bool_)
         if self._bandwidth is not None:
             shown = frequency <= 2.0 * self._bandwidth
-        return Spectrum(
+        return ResidualSpectrum(
             frequency[shown], of_measured[shown], {each: values[shown] for each, values in residuals.items()}
         )
 
 
 def _joint_columns(model: Model, torques: Sequence[str]) -> Any:
-    """Gives the torque rows that belong to joints with one axis."""
+    """Return the columns of the torques that belong to joints with one axis."""
     columns, place = [], 0
     for joint in torques:
         size = model.joint(joint).velocity_size

@@ -1,1 +1,1 @@
-"""Sections of the report: each gives what its template shows, and nothing of how it looks."""
+"""Sections of the report: each computes what its template shows, and nothing of how it looks."""

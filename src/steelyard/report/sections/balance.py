@@ -1,4 +1,4 @@
-"""What a better model is worth: the same balance controller on the same robot, with one model or another to believe."""
+"""Benefit of a better model: the same balance controller on the same robot, with different models."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ROLES = ("measured", "reference", "estimate", "truth")
 
 
 def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
-    """Gives how far centre of mass and zero-moment point strayed, by whom the controller believed.
+    """Show tracking errors of centre of mass and zero-moment point, by the model of the controller.
 
     Args:
-        runs: By what the controller believed, in words, worst first; at most four of them are drawn.
+        runs: Balance runs by the name of the controller's model, worst first; at most four are plotted.
     """
     rows: list[dict[str, Any]] = []
-    for words, run in runs.items():
+    for name, run in runs.items():
         fall = run.fall
-        row: dict[str, Any] = {"believed": words, "fall": None if fall is None else f"{fall.start:.2f}"}
+        row: dict[str, Any] = {"model": name, "fall": None if fall is None else f"{fall.start:.2f}"}
         if fall is None:
             row |= {
                 "com": 1e3 * run.com_error.rms,
@@ -37,11 +37,11 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
                 "zmp_greatest": 1e3 * run.zmp_error.greatest,
             }
         rows.append(row)
-    data, panels = [], ("centre of mass: distance from its reference (mm)", "zero-moment point: the same (mm)")
-    for role, (words, run) in zip(_ROLES, runs.items(), strict=False):
-        data += [_line(words, role, place, run.time, strayed) for place, strayed in enumerate(_distances(run))]
+    data, panels = [], ("error of the centre of mass (mm)", "error of the zero-moment point (mm)")
+    for role, (name, run) in zip(_ROLES, runs.items(), strict=False):
+        data += [_line(name, role, panel, run.time, error) for panel, error in enumerate(_errors(run))]
     standing = [run for run in runs.values() if run.fall is None] or list(runs.values())
-    most = 1.15 * np.max([[strayed.max() for strayed in _distances(run)] for run in standing], axis=0)
+    most = 1.15 * np.max([[error.max() for error in _errors(run)] for run in standing], axis=0)
     layout: dict[str, Any] = {
         "grid": {"rows": 2, "columns": 1, "pattern": "independent", "ygap": 0.25},
         "margin": {"l": 56, "r": 12, "t": 64, "b": 48},
@@ -49,30 +49,30 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
         "hovermode": "x",
         "xaxis2": {"matches": "x", "title": {"text": "time (s)"}},
         "xaxis": {"title": {"text": ""}},
-        # What falls leaves the picture, so that what stands is seen.
+        # Scaled to the runs without a fall.
         "yaxis": {"range": [0.0, float(most[0])]},
         "yaxis2": {"range": [0.0, float(most[1])]},
-        "annotations": [panel_title(words, suffix) for words, suffix in zip(panels, ("", "2"), strict=True)],
+        "annotations": [panel_title(title, suffix) for title, suffix in zip(panels, ("", "2"), strict=True)],
     }
-    alt = "How far centre of mass and zero-moment point were from where they should have been, for each model."
+    alt = "Tracking errors of centre of mass and zero-moment point over time, for each model."
     return Section("balance", "Balance", "balance.html", {"rows": rows}, {"balance": Figure(data, layout, alt, 460)})
 
 
-def _distances(run: BalanceRun) -> tuple[FloatArray, FloatArray]:
-    """Gives how far centre of mass and zero-moment point were from their references, mm."""
+def _errors(run: BalanceRun) -> tuple[FloatArray, FloatArray]:
+    """Return the distances of centre of mass and zero-moment point from their references, mm."""
     pairs = ((run.com, run.com_reference), (run.zmp, run.zmp_reference))
     com, zmp = (1e3 * np.linalg.norm(actual - wanted, axis=1) for actual, wanted in pairs)
     return com, zmp
 
 
-def _line(words: str, role: str, place: int, time: FloatArray, distance: FloatArray) -> dict[str, Any]:
-    suffix = "" if place == 0 else "2"
+def _line(name: str, role: str, panel: int, time: FloatArray, distance: FloatArray) -> dict[str, Any]:
+    suffix = "" if panel == 0 else "2"
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": as_label(words),
+        "name": as_label(name),
         "legendgroup": role,
-        "showlegend": place == 0,
+        "showlegend": panel == 0,
         "meta": {"role": role},
         "x": pack_numbers(time),
         "y": pack_numbers(distance),

@@ -1,4 +1,4 @@
-"""Base parameters: what the data alone say, with relative standard errors and the map of correlations."""
+"""Base parameters: estimates from the data alone, with relative standard deviations and correlations."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ if TYPE_CHECKING:
     from steelyard.report.report import Report
 
 _MOST_IN_MAP = 150
+"""Base parameters in the correlation map at most. Set by judgement: a cell is then about four pixels wide."""
+
 _TERMS = 3
+"""Terms of a linear combination that are written out. Set by judgement: as many as fit one line of the table."""
 
 
 def list_base_parameters(report: Report) -> Section:
-    """Gives every base parameter, by its effect, and how their errors hang together."""
+    """List every base parameter, by its effect, and the correlations of their errors."""
     base = report.estimate.base
     order = np.argsort(-base.effects * np.abs(base.reference)).tolist()
     intervals = base.intervals()
     rows = [
         {
-            "name": base.names[place],
-            "stands_for": base.describe(place, terms=_TERMS),
-            "value": float(base.values[place]),
-            "error": float(base.standard_errors[place]),
-            "rsd": float(base.rsd[place]) if np.isfinite(base.rsd[place]) else None,
-            "low": float(intervals[place, 0]),
-            "high": float(intervals[place, 1]),
-            "reference": float(base.reference[place]),
-            "effect": float(base.effects[place] * abs(base.values[place])),
-            "well": bool(base.well_identified[place]),
+            "name": base.names[index],
+            "stands_for": base.describe(index, terms=_TERMS),
+            "value": float(base.values[index]),
+            "error": float(base.standard_errors[index]),
+            "rsd": float(base.rsd[index]) if np.isfinite(base.rsd[index]) else None,
+            "low": float(intervals[index, 0]),
+            "high": float(intervals[index, 1]),
+            "reference": float(base.reference[index]),
+            "effect": float(base.effects[index] * abs(base.values[index])),
+            "well": bool(base.well_identified[index]),
         }
-        for place in order
+        for index in order
     ]
     shown = sorted(order[:_MOST_IN_MAP])
     figures = {}
     if len(shown) > 1:
-        names = [as_label(base.names[place]) for place in shown]
+        names = [as_label(base.names[index]) for index in shown]
         figures["correlation"] = Figure(
             [
                 {
@@ -66,7 +69,7 @@ def list_base_parameters(report: Report) -> Section:
                 },
                 "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
             },
-            "Correlations of the errors of base parameters; far from zero where two are hard to tell apart.",
+            "Correlations of the errors of base parameters; close to ±1 where two are hard to separate.",
             560,
         )
     pairs = [{"one": one, "other": other, "value": value} for one, other, value in base.strongest_pairs(8, above=0.9)]

@@ -1,4 +1,4 @@
-"""Joint offsets: what calibration found."""
+"""Joint offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_offsets(report: Report) -> Section | None:
-    """Gives the offsets that were added to the encoders' readings; None where there were none."""
+    """List the offsets that were added to the encoder readings; None without any."""
     if not report.offsets:
         return None
     calibration = report.calibration

@@ -1,4 +1,4 @@
-"""How well the motions excited each link, and how far each joint moved."""
+"""Excitation of each link, and range of motion of each joint."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from steelyard.report.report import Report
 
 _ROW = 20
+"""Height of a bar in a chart of links, pixels: that of its label."""
 
 
 def show_excitation(report: Report) -> Section:
-    """Gives the condition number of each link's columns, how much the data decided, and what each joint moved."""
+    """Show how far the data determined each link, the condition numbers, and the range of motion of each joint."""
     evidence, estimate = report.evidence, report.estimate
     determined = 100.0 * estimate.determined[:, :4].mean(axis=1)
     labels = [as_label(link) for link in estimate.model.links]
@@ -31,15 +32,15 @@ def show_excitation(report: Report) -> Section:
                     "x": np.round(determined, 1),
                     "y": labels,
                     "meta": {"role": "estimate"},
-                    "hovertemplate": "%{x:.0f} % decided by the data",
+                    "hovertemplate": "%{x:.0f} % determined by the data",
                 }
             ],
             {
-                "xaxis": {"title": {"text": "decided by the data (%)"}, "range": [0, 100]},
+                "xaxis": {"title": {"text": "determined by the data (%)"}, "range": [0, 100]},
                 "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
                 "margin": {"l": 60, "r": 24, "t": 12, "b": 56},
             },
-            "How much the data, rather than the model file, decided each link's mass and centre of mass.",
+            "How far the data, rather than the model file, determined each link's mass and centre of mass.",
             90 + _ROW * len(labels),
         )
     }

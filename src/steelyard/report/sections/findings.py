@@ -1,4 +1,4 @@
-"""What was found, in sentences for those who have to decide."""
+"""The main findings in sentences: verdict, changes, what the data did not determine, and advice."""
 
 from __future__ import annotations
 
@@ -16,32 +16,40 @@ if TYPE_CHECKING:
     from steelyard.validation import Gain, Validation
 
 _CLEAR = 0.99
-"""How sure a change of mass must be to be called clear: among thirty links, chance then names one in three reports."""
+"""Confidence from which a change of mass is called clear: among thirty links, one in three reports then names one by
+chance."""
 
 _HARDLY, _MOSTLY = 0.1, 0.5
+"""Shares determined by the data below which a link is hardly, and from which it is mostly determined. Set by
+judgement."""
+
 _MOVED = 0.1
-"""Share of its mass by which a link must have changed to be called moved."""
+"""Relative change of mass from which a link that the data hardly determine is listed. Set by judgement."""
 
 _CONTRADICTED = 3.0
-"""How much more than by noise the data may contradict each other before that comes first."""
+"""Residual, as a multiple of what noise explains, from which it comes first. Set by judgement: smaller ones
+are common where friction or flexibility is not modelled."""
 
 _LOOSE = 0.005
-"""Share of the total mass by which half its interval is wide where a scale would help."""
+"""Half width of the total mass's interval, as a share of it, from which a scale is advised. Set by judgement: a
+scale to 50 g is several times better on a humanoid."""
 
 
 TONES = {"good": "Good", "caution": "With care"}
 
 
 _FEWEST_FREEDOMS = 60.0
+"""Degrees of freedom below which residuals say nothing about noise. Set by judgement: the relative standard
+error of a noise scale, 1/√(2·60), is then 9 %."""
 
 
 class Card(NamedTuple):
-    """A number that stands for much.
+    """A key number.
 
     Attributes:
         value: The number with its unit.
-        words: What it is.
-        detail: What else to know.
+        words: Its meaning.
+        detail: More about it.
     """
 
     value: str
@@ -50,7 +58,7 @@ class Card(NamedTuple):
 
 
 def describe_findings(report: Report) -> Section:
-    """Gives the headline, a few numbers, and sentences."""
+    """Write the headline, the verdict, key numbers and sentences."""
     tone, verdict = _verdict(report)
     context = {
         "headline": _headline(report),
@@ -64,7 +72,7 @@ def describe_findings(report: Report) -> Section:
 
 
 def sum_up(report: Report) -> tuple[str, str]:
-    """Gives what was found in one sentence, and whether the model may be used in another."""
+    """Summarise the estimate in one sentence, and the verdict on the model in another."""
     tone, verdict = _verdict(report)
     return _headline(report), f"{TONES[tone]}. {verdict}"
 
@@ -78,99 +86,99 @@ def _headline(report: Report) -> str:
     estimate = report.estimate
     before = float(estimate.reference[:, 0].sum())
     change = estimate.total_mass - before
-    kind = "its links that move weigh" if estimate.model.base == "fixed" else "it weighs"
+    kind = "its moving links have" if estimate.model.base == "fixed" else "it has"
     more = f"{abs(change):.2f} kg {'more' if change > 0 else 'less'}"
     if abs(change) < 0.005:
-        compared = "as much as its model file says"
+        compared = "the same as in its model file"
     elif abs(change) < _interval(report):
-        compared = f"{more} than its model file says, which is within what is not known"
+        compared = f"{more} than in its model file, which is within the uncertainty"
     else:
-        compared = f"{more} than its model file says"
+        compared = f"{more} than in its model file"
     return f"{estimate.model.name}: {kind} {estimate.total_mass:.2f} kg, {compared}."
 
 
 def _verdict(report: Report) -> tuple[str, str]:
-    """Gives the tone ("good", "caution") and one sentence: may this model be used?"""
+    """Return the tone ("good", "caution") and one sentence on whether the model can be used."""
     doubt = _doubt_in_data(report) or _doubt_in_validation(report)
     return ("caution", doubt) if doubt else ("good", _GAINS["real"])
 
 
 def _doubt_in_data(report: Report) -> str:
-    """Gives what speaks against an estimate before anything is predicted with it; nothing where all is well."""
+    """Return what speaks against an estimate before its validation, if anything."""
     contradiction = _contradiction(report)
     if report.estimate.status in _STATUS:
         return _STATUS[report.estimate.status]
     impossible = int(np.count_nonzero(~is_possible(np.asarray(report.estimate.parameters))))
     if impossible:
         return (
-            f"{impossible} of {len(report.estimate.model.links)} links could be no real body; simulators and "
+            f"{impossible} of {len(report.estimate.model.links)} links are physically impossible; simulators and "
             "controllers may refuse them. Identify with --method geometric."
         )
     if contradiction > _CONTRADICTED:
         return (
-            f"The data contradict each other {contradiction:.1f} times as much as their noise explains: encoders may "
-            "be off (steelyard calibrate finds out), a foot may have slipped, or the model's lengths are wrong."
+            f"The residuals are {contradiction:.1f} times larger than sensor noise explains: encoders may have offsets "
+            "(run steelyard calibrate), a foot may have slipped, or the model's lengths are wrong."
         )
     return ""
 
 
 def _doubt_in_validation(report: Report) -> str:
-    """Gives what speaks against an estimate after the validation; nothing where it is really better."""
+    """Return what speaks against an estimate after its validation, if anything."""
     validation = report.validation
     if validation is None:
-        return "Not yet validated: predict a recording that was not used (--validate) before relying on it."
+        return "Not validated: validate on a recording that was not used (--validate) before relying on it."
     if validation.kind != "cross":
-        return "Validated on data that the estimate was made from; that proves little. Predict another recording."
+        return "Validated on data that the estimate was made from, which proves little. Validate on another recording."
     gain = _together(validation, "corrected")
     if gain is None:
-        return "No row of the unseen motion was measured in full; what is predicted could not be compared."
+        return "No row of the unseen motion was measured completely, so that predictions could not be compared."
     worse = _rows_with(validation, "worse")
     if gain.verdict == "real" and worse:
         return (
-            "On a motion that it never saw, all axes together are predicted better than by the scaled model file, but "
+            "On unseen motion, all axes together are predicted better than by the scaled model file, but "
             f"{in_words(worse, limit=6)} worse."
         )
     plain = _together(validation, "reference")
     if gain.verdict == "real" and plain is not None and plain.verdict != "real":
         return (
-            "On a motion that it never saw, it predicts better than the model file scaled by one factor; beside the "
-            "model file as it is, the recording is too short to tell. Predict a longer one."
+            "On unseen motion, it predicts better than the model file scaled by one factor; against the model file as "
+            "it is, the difference is not significant. Validate on a longer recording."
         )
     return "" if gain.verdict == "real" else _GAINS[gain.verdict]
 
 
 def _contradiction(report: Report) -> float:
-    """Gives how much more the data contradict each other than their noise explains; 1 where that is not known."""
+    """Return the residual as a multiple of what noise explains; 1 where that is not known."""
     estimate = report.estimate
     factor = estimate.options.get("noise_factor")
-    # Hardly more equations than unknowns do not contradict each other: nothing tells what noise explains.
+    # With hardly more equations than unknowns, the residual says nothing about noise.
     if not isinstance(factor, int | float) or estimate.fit.freedom < _FEWEST_FREEDOMS:
         return 1.0
     return float(factor)
 
 
 def _rows_with(validation: Validation, verdict: str) -> list[str]:
-    """Gives the axes with some verdict beside the scaled model file."""
+    """Return the axes with a verdict against the scaled model file."""
     gains = validation.improvement["corrected"]
     together = ("total", "torques", "projected")
     return [row for row, gain in gains.items() if row not in together and gain.verdict == verdict]
 
 
 _STATUS = {
-    "weak": "The recordings say little: what is new here is hardly more than the weight. See the notes.",
-    "stopped": "The search stopped before it settled; the numbers are not the best that these data give.",
+    "weak": "The recordings determine little more than the total mass. See the notes.",
+    "stopped": "The solver stopped before it converged; the parameters are not the optimum for these data.",
 }
 _GAINS = {
-    "real": "On a motion that it never saw, it predicts better than the model file, and better than the model file "
-    "scaled by the one factor that suits it best; that is not chance.",
-    "worse": "On a motion that it never saw, it predicts worse than the model file scaled by one factor.",
-    "undecided": "On a motion that it never saw, chance could explain whether it predicts better than the model file "
-    "scaled by one factor; predict a longer recording.",
+    "real": "On unseen motion, it predicts significantly better than the model file, and than the model file scaled by "
+    "the best factor.",
+    "worse": "On unseen motion, it predicts worse than the model file scaled by one factor.",
+    "undecided": "On unseen motion, the difference from the model file scaled by one factor is not significant; "
+    "validate on a longer recording.",
 }
 
 
 def _together(validation: Validation, other: str) -> Gain | None:
-    """Gives how much better all rows together are predicted than by another candidate."""
+    """Return the gain over another candidate in all rows together."""
     gains = validation.improvement[other]
     return next((gains[row] for row in ("total", "torques", "projected") if row in gains), None)
 
@@ -182,11 +190,11 @@ def _cards(report: Report) -> list[Card]:
         Card(
             f"{estimate.total_mass:.2f} kg",
             "total mass",
-            f"± {_interval(report):.2f} kg (95 %); the model file says {before:.2f} kg",
+            f"± {_interval(report):.2f} kg (95 %); model file: {before:.2f} kg",
         )
     ]
     gain, fairer = (None if validation is None else _together(validation, each) for each in ("reference", "corrected"))
-    motion = "unseen motion" if validation is not None and validation.kind == "cross" else "motion partly learned from"
+    motion = "unseen motion" if validation is not None and validation.kind == "cross" else "motion partly used"
     if gain is not None and fairer is not None and np.isfinite(gain.ratio):
         cards.append(
             Card(
@@ -199,8 +207,8 @@ def _cards(report: Report) -> list[Card]:
     cards.append(
         Card(
             f"{int(np.count_nonzero(determined >= _MOSTLY))} of {len(determined)}",
-            "links mostly decided by the data",
-            "masses and centres of mass; the rest leans on the model file",
+            "links mostly determined by the data",
+            "masses and centres of mass; the rest comes from the model file",
         )
     )
     if report.truth is not None:
@@ -208,8 +216,8 @@ def _cards(report: Report) -> list[Card]:
         cards.append(
             Card(
                 f"{1e3 * errors[1]:.0f} g",
-                "error of a link's mass (rms), against the truth",
-                f"the model file's was {1e3 * errors[0]:.0f} g; known because this robot is virtual",
+                "RMS error of the links' masses",
+                f"model file: {1e3 * errors[0]:.0f} g; known because this robot is virtual",
             )
         )
     return cards
@@ -224,7 +232,7 @@ def _both(report: Report) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _changes(report: Report) -> list[str]:
-    """Tells which links clearly differ from the model file."""
+    """List the links whose masses differ significantly from the model file."""
     estimate = report.estimate
     before, after = _both(report)
     change = after[:, 0] - before[:, 0]
@@ -235,18 +243,18 @@ def _changes(report: Report) -> list[str]:
         if abs(change[row]) > width * errors[row] and abs(change[row]) > 0.005
     ]
     if not clear:
-        return ["No single link's mass differs from the model file by clearly more than its own uncertainty."]
-    said = [
+        return ["No single link's mass differs from the model file by significantly more than its uncertainty."]
+    changes = [
         f"{estimate.model.links[row]} by {change[row]:+.2f} kg ({100.0 * change[row] / before[row, 0]:+.0f} %)"
         if before[row, 0] > 0.0
         else f"{estimate.model.links[row]} by {change[row]:+.2f} kg"
         for row in clear
     ]
-    return [f"Clearly different from the model file in mass: {in_words(said, limit=6)}."]
+    return [f"Masses significantly different from the model file: {in_words(changes, limit=6)}."]
 
 
 def _reach(report: Report) -> list[str]:
-    """Tells what the data did not say: which links stayed as the model file has them, and which were moved."""
+    """List the links that the data hardly determined: those close to the model file, and those that changed."""
     estimate = report.estimate
     before, after = _both(report)
     hardly = [row for row, share in enumerate(estimate.determined[:, :4].mean(axis=1)) if share < _HARDLY]
@@ -255,40 +263,40 @@ def _reach(report: Report) -> list[str]:
     sentences = []
     if kept:
         sentences.append(
-            f"The recordings hardly tell anything about {in_words(kept, limit=6)}: "
-            f"{'its' if len(kept) == 1 else 'their'} numbers are nearly the model file's."
+            f"The recordings hardly determine {in_words(kept, limit=6)}: "
+            f"{'its' if len(kept) == 1 else 'their'} parameters stay close to the model file."
         )
     if moved:
-        said = [f"{estimate.model.links[row]} ({after[row, 0] - before[row, 0]:+.2f} kg)" for row in moved]
+        changes = [f"{estimate.model.links[row]} ({after[row, 0] - before[row, 0]:+.2f} kg)" for row in moved]
         sentences.append(
-            "Not told by the recordings, yet moved so that the sums that they do tell come out: "
-            f"{in_words(said, limit=6)}."
+            "Changed although the recordings hardly determine them one by one, only their sums with neighbours: "
+            f"{in_words(changes, limit=6)}."
         )
     return sentences
 
 
 def _prediction(report: Report) -> list[str]:
-    """Tells, axis by axis, what is predicted better or worse than by the scaled model file."""
+    """List, axis by axis, what is predicted better or worse than by the scaled model file."""
     validation = report.validation
     if validation is None:
         return []
-    said = [
+    verdicts = [
         f"{words} in {in_words(rows, limit=6)}"
-        for verdict, words in (("real", "better"), ("worse", "worse"), ("undecided", "no clear difference"))
+        for verdict, words in (("real", "better"), ("worse", "worse"), ("undecided", "no significant difference"))
         if (rows := _rows_with(validation, verdict))
     ]
-    return [f"Axis by axis, beside the model file scaled by one factor: {', '.join(said)}."] if said else []
+    return [f"By axis, against the model file scaled by one factor: {', '.join(verdicts)}."] if verdicts else []
 
 
 def _advice(report: Report) -> list[str]:
-    """Tells what would help most, where the total mass is loose because force sensors may be off by some newtons."""
+    """Return the advice to use a scale, if offsets of force sensors make the total mass uncertain."""
     estimate = report.estimate
     loose = _interval(report) > _LOOSE * estimate.total_mass
     offsets = any(name.endswith(".offset") for name in estimate.nuisance)
     if not (loose and offsets) or "total_mass" in estimate.options.get("constraints", {}):
         return []
     return [
-        "The total mass is not known better because force sensors may be off by some newtons, which looks like weight: "
-        "put the robot on a scale, and say what it shows, to 50 g, with "
+        "The total mass is uncertain because force sensors may have offsets of some newtons, which look like weight: "
+        "put the robot on a scale, and give its mass, here to 50 g, with "
         "--constraint 'total_mass={mass=..., tolerance=0.05}'."
     ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def list_links(report: Report) -> Section:
-    """Gives every link: mass before and after, how sure, how far its centre of mass moved, how much the data said."""
+    """List masses with intervals, shifts of the centres of mass, and how far the data determined each link."""
     estimate = report.estimate
     before, after = np.asarray(estimate.reference), np.asarray(estimate.parameters)
     width = half_width(0.95, estimate.freedom)

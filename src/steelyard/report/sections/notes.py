@@ -1,4 +1,4 @@
-"""What a reader has to know, and how to make the same report again."""
+"""Notes, active constraints and nuisance values; provenance."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def list_notes(report: Report) -> Section:
-    """Gives all notes, numbered through, and what was learned of the sensors."""
-    groups = [("Of the estimate", list(report.estimate.notes))]
+    """List all notes, numbered consecutively, active constraints and nuisance values."""
+    groups = [("On the estimate", list(report.estimate.notes))]
     if report.validation is not None:
-        groups.append(("Of the validation", list(report.validation.notes)))
+        groups.append(("On the validation", list(report.validation.notes)))
     if report.remarks:
-        groups.append(("Of the recordings", list(report.remarks)))
+        groups.append(("On the recordings", list(report.remarks)))
     numbered, number = [], 0
     for title, notes in groups:
         if notes:
@@ -31,20 +31,20 @@ def list_notes(report: Report) -> Section:
 
 
 def show_provenance(report: Report) -> Section:
-    """Gives where everything came from, and the command to run it again."""
+    """List hashes, options and other facts, and the command that made the report."""
     estimate, provenance = report.estimate, report.estimate.provenance
     fit = estimate.fit
     facts = [
         ("Model", f"{estimate.model.name}, {estimate.model.description.file.path.name}"),
         ("Model file, SHA-256", provenance["model"]["sha256"]),
-        ("Learned from", _names(report, "training")),
+        ("Identified from", _names(report, "training")),
         ("Validated on", _names(report, "unseen")),
         ("Method", estimate.method),
         ("Status", estimate.status),
         ("Base link", estimate.key.base),
-        ("Samples", f"{fit.sample_count}, worth {fit.effective_count:.0f} independent ones"),
-        ("Equations", f"{fit.row_count}, {'whitened' if estimate.key.weights else 'plain'}"),
-        ("Measured", ", ".join(estimate.key.measured) or "joint torques alone"),
+        ("Samples", f"{fit.sample_count}, effective {fit.effective_count:.0f}"),
+        ("Equations", f"{fit.row_count}, {'whitened' if estimate.key.weights else 'unweighted'}"),
+        ("Measured", ", ".join(estimate.key.measured) or "joint torques only"),
         ("Joint torques", ", ".join(estimate.key.torques) or "none"),
         ("Base parameters", f"{estimate.base.rank}, condition number {estimate.base.condition:.3g}"),
         ("Cost", f"{fit.cost:.4g}; model file {fit.reference_cost:.4g}; scaled {fit.corrected_cost:.4g}"),

@@ -1,4 +1,4 @@
-"""Validation: how well motions are predicted that the estimate did not see."""
+"""Validation: errors of the predictions on motions that the estimate has not seen."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from steelyard.report.report import Report
     from steelyard.validation import Candidates, Validation
 
-_WORDS = {"real": "better", "worse": "worse", "undecided": "no clear difference"}
+_VERDICTS = {"real": "better", "worse": "worse", "undecided": "not significant"}
 
 
 def show_validation(report: Report) -> Section:
-    """Gives the errors of every candidate, axis by axis, and whether the estimate is better by more than chance."""
+    """Compare the errors of every candidate, axis by axis, and whether the gain is significant."""
     validation = report.validation
     context: dict[str, Any] = {"validation": None}
     if validation is not None:
@@ -68,7 +68,7 @@ def _verdicts(validation: Validation, row: str) -> list[dict[str, Any]]:
                     "ratio": float(gain.ratio),
                     "low": float(gain.low) if np.isfinite(gain.low) else None,
                     "high": float(gain.high) if np.isfinite(gain.high) else None,
-                    "words": _WORDS[gain.verdict],
+                    "words": _VERDICTS[gain.verdict],
                     "verdict": gain.verdict,
                 }
             )

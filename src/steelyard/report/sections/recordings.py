@@ -1,4 +1,4 @@
-"""What was measured against what is predicted: over time, what is left of it, its spectrum, and who stood when."""
+"""Measured and predicted wrenches over time, residuals and their spectra, and contacts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ if TYPE_CHECKING:
     from steelyard.report.traces import Trace
 
 ROLES = {"measured": "measured", "reference": "model file", "estimate": "identified", "truth": "truth"}
-"""Whose line it is, and what it is called."""
+"""Names of the lines in legends, by role."""
 
 _MOST_ROWS = 12
+"""Rows that are plotted: six axes of the wrench and six torques. Set by judgement: more would slow the page down."""
+
 _COLUMNS = 2
+"""Panels side by side: forces left, moments right of them on a laptop's screen."""
+
 _ROW_HEIGHT = 200
+"""Height of a panel, pixels. Set by judgement: three rows fill a screen."""
 
 
 def show_wrenches(report: Report) -> Section:
-    """Gives measured against reconstructed wrenches and torques, recording by recording."""
+    """Plot measured and predicted wrenches and torques of each recording over time."""
     figures = {f"wrench-{number}": _over_time(trace) for number, trace in enumerate(report.traces)}
     return Section("wrenches", "Wrenches", "wrenches.html", {"traces": _tabs(report.traces)}, figures)
 
 
 def show_residuals(report: Report) -> Section:
-    """Gives what predictions leave, over time, and its spectrum."""
+    """Plot the residuals of each recording over time, and their spectra."""
     figures: dict[str, Figure] = {}
     for number, trace in enumerate(report.traces):
         figures[f"residual-{number}"] = _residuals(trace)
@@ -46,7 +51,7 @@ def show_residuals(report: Report) -> Section:
 
 
 def show_contacts(report: Report) -> Section | None:
-    """Gives when each sole stood and what it carried; None where nothing tells."""
+    """Plot contact phases and loads of the soles; None where no recording has contacts."""
     traces = [trace for trace in report.traces if trace.contacts]
     if not traces:
         return None
@@ -74,7 +79,7 @@ def _tabs(traces: Sequence[Trace]) -> list[dict[str, Any]]:
 
 
 def _grid(trace: Trace, quantity: str, *, x_title: str, log: bool = False) -> tuple[dict[str, Any], int]:
-    """Gives a layout with one small plot for each row, two beside each other, all on the same horizontal axis."""
+    """Return the layout of one panel per row, two side by side, all with the same horizontal axis, and its height."""
     count = min(len(trace.rows), _MOST_ROWS)
     lines = max(1, -(-count // _COLUMNS))
     layout: dict[str, Any] = {
@@ -118,7 +123,7 @@ def _line(trace: Trace, place: int, role: str, x: FloatArray, y: FloatArray) -> 
 
 
 def _broken(trace: Trace, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives times and values with a hole where the motion breaks off, so that no line is drawn across."""
+    """Insert NaN at gaps of the motion, so that no line is drawn across."""
     places = np.searchsorted(trace.time, trace.breaks)
     return np.insert(trace.time, places, np.nan), np.insert(values, places, np.nan)
 
@@ -132,7 +137,7 @@ def _over_time(trace: Trace) -> Figure:
             _line(trace, place, role, *_broken(trace, trace.predicted[role][:, place]))
             for role in ("reference", "estimate")
         ]
-    alt = f"Forces and moments of {trace.name} over time: measured, predicted by the model file, and as identified."
+    alt = f"Forces and moments of {trace.name} over time: measured, and predicted by both models."
     return Figure(data, layout, alt, height)
 
 
@@ -144,17 +149,17 @@ def _residuals(trace: Trace) -> Figure:
             _line(trace, place, role, *_broken(trace, trace.predicted[role][:, place] - trace.measured[:, place]))
             for role in ("reference", "estimate")
         ]
-    alt = f"What the model file and the identified model leave unexplained of {trace.name}, over time."
+    alt = f"Residuals of the model file and of the identified model on {trace.name}, over time."
     return Figure(data, layout, alt, height)
 
 
 def _spectrum(trace: Trace) -> Figure:
     spectrum = trace.spectrum
-    assert spectrum is not None  # noqa: S101  (its caller saw it)
+    assert spectrum is not None  # noqa: S101  (the caller checked)
     layout, height = _grid(trace, "{unit}/√Hz", x_title="frequency (Hz)", log=True)
     data = []
     for place in range(min(len(trace.rows), _MOST_ROWS)):
-        # Packed evenly, small numbers of many decades would be lost: logarithms are packed, and the page undoes it.
+        # Quantised evenly, numbers over many decades would be lost: logarithms are packed.
         lines = {"measured": spectrum.measured} | {
             role: spectrum.residuals[role] for role in ("reference", "estimate") if role in spectrum.residuals
         }
@@ -162,7 +167,7 @@ def _spectrum(trace: Trace) -> Figure:
             line = _line(trace, place, role, spectrum.frequency, values[:, place])
             line["y"] = pack_numbers(np.log10(np.maximum(values[:, place], 1e-12))) | {"power_of_ten": True}
             data.append(line)
-    alt = f"Spectra of what was measured in {trace.name} and of what both models leave."
+    alt = f"Spectra of the measured values of {trace.name} and of the residuals of both models."
     return Figure(data, layout, alt, height)
 
 
@@ -206,5 +211,5 @@ def _contacts(trace: Trace) -> Figure:
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "hovermode": "closest",
     }
-    alt = f"When each sole stood on the ground in {trace.name}, and the force that it carried."
+    alt = f"Contact phases of each sole in {trace.name}, and the force on it."
     return Figure([*bars, *loads], layout, alt, 320)

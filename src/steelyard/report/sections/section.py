@@ -1,4 +1,4 @@
-"""A section of the report: what its template needs, and the figures that it draws."""
+"""A section of the report: the context of its template, and its figures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure for plotly.js; the page gives it colours by theme and by each trace's role.
+    """A figure for plotly.js; the page colours it by theme and by the role of each trace.
 
     Attributes:
-        data: Traces as plotly takes them, arrays packed; `meta.role` names whose they are.
-        layout: As plotly takes it.
-        alt: What it shows, for those who do not see it.
-        height: Pixels.
+        data: Traces of plotly, with packed arrays; `meta.role` is the role that a trace is coloured by.
+        layout: Layout of plotly.
+        alt: Description for screen readers.
+        height: Height, pixels.
     """
 
     data: list[dict[str, Any]]
@@ -25,14 +25,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A section.
+    """A section of the report.
 
     Attributes:
-        key: Its place in the page's address.
+        key: Its anchor in the page.
         title: Its heading.
-        template: Name of its template.
-        context: What the template shows: plain numbers and texts, which it escapes.
-        figures: By key; the template says where each goes.
+        template: The file name of its template.
+        context: Plain numbers and texts for the template, which escapes them.
+        figures: Its figures, by the key that the template places them by.
     """
 
     key: str

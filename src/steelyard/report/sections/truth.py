@@ -1,4 +1,4 @@
-"""The truth, where it is known: in the virtual laboratory."""
+"""Errors against the truth, which is known in the virtual laboratory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def _distance(parameters: FloatArray, truth: FloatArray) -> float | None:
-    """Gives the affine-invariant distance of a link, root mean square; None where a body is none."""
+    """Return the RMS affine-invariant distance of the links; None if a link is physically impossible."""
     distances = affine_distance(parameters, truth)
     return float(np.sqrt(np.mean(np.square(distances)))) if np.all(np.isfinite(distances)) else None
 
 
 def show_truth(report: Report) -> Section | None:
-    """Gives how far the model file and the estimate are from the truth; None where it is not known."""
+    """Compare model file and estimate with the truth; None where it is not known."""
     truth = report.truth
     if truth is None:
         return None

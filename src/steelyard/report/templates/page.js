@@ -207,7 +207,7 @@
 
   function fail(error) {
     const box = document.getElementById("trouble");
-    box.textContent = `The plots could not be drawn (${error.message}); the tables are complete. A newer browser may help.`;
+    box.textContent = `The plots could not be drawn (${error.message}); the tables are complete. Try a newer browser.`;
     box.hidden = false;
     console.error(error);
   }

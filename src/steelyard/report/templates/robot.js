@@ -194,8 +194,8 @@
     box.hidden = by === "plain";
     const most = numbers.scene.most_change;
     const [low, high, scale, words] = by === "determined"
-      ? ["0 %", "100 %", SEQUENTIAL, "How much the recordings, rather than the model file, decided mass and centre of mass."]
-      : [`−${most} % or less`, `+${most} % or more`, DIVERGING, "Change of mass against the model file."];
+      ? ["0 %", "100 %", SEQUENTIAL, "Share of mass and centre of mass determined by the recordings rather than the model file."]
+      : [`−${most} % or less`, `+${most} % or more`, DIVERGING, "Change of mass relative to the model file."];
     box.querySelector(".low").textContent = low;
     box.querySelector(".high").textContent = high;
     box.querySelector(".bar").style.background = `linear-gradient(90deg, ${scale.map((each) => `rgb(${each.join(",")})`).join(", ")})`;
