@@ -196,7 +196,7 @@ def test_patterns_and_the_base_arrive(run, files):
     estimate = json.loads(printed)["estimate"]
     assert estimate["options"]["parameters"] == "*.m torso_link"
     assert estimate["key"]["base"] == "pelvis"
-    assert "the sole 'left' is taken to stand still" in run("g1", files / "reach.npz", "--base", "sole")[1]
+    assert "base motion from the sole 'left'" in run("g1", files / "reach.npz", "--base", "sole")[1]
 
 
 def test_offsets_arrive_in_both_recordings(run, files):
@@ -219,7 +219,7 @@ def test_offsets_arrive_in_both_recordings(run, files):
     np.testing.assert_allclose(rmse, sy.validate(expected, unseen, nuisance=tuple(PRIORS)).rmse, rtol=1e-6, atol=0.0)
     without = json.loads(run(*asked)[1])
     assert not np.allclose(without["estimate"]["parameters"], expected.parameters, rtol=1e-3, atol=0.0)
-    assert "offsets are added to the readings of 1 joint" in run(*asked[:-1], "--offsets", "offsets.json")[1]
+    assert "encoder offsets are added to 1 joint" in run(*asked[:-1], "--offsets", "offsets.json")[1]
 
 
 def test_without_a_word_sensors_are_heard_and_doubted(run):

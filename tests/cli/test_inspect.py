@@ -41,7 +41,7 @@ def test_a_good_recording(files):
 def test_a_fault_is_said_with_its_fix(files):
     result = run("g1", files / "bad.npz", files / "good.npz")
     assert result.exit_code == 1
-    assert "fault: left_foot is turned by 180° about x, upside down" in result.output
+    assert "fault: left_foot is rotated by 180° about x, upside down" in result.output
     assert '"left_foot.fz" = { from = "left_foot.fz", scale = -1.0 }' in result.output
     assert "good.npz" in result.output, "the others are still looked at"
     assert run("g1", files / "bad.npz", "--exit-zero").exit_code == 0

@@ -279,7 +279,7 @@ def test_a_short_or_odd_recording_does_no_harm():
     assert ("not-checked", "sensors") in inspect_recording(short, MODEL).codes("remark")
     assert inspect_recording(Recording([0.0], {"q.a": [1.0]})).row_count == 1
     assert inspect_recording(Recording([0.0, 1.0], {})).good
-    with pytest.raises(MotionError, match=r"no stretch of motion without gaps"):
+    with pytest.raises(MotionError, match=r"no gap-free segment of motion"):
         estimate_delays(MODEL, short)
 
 
@@ -333,7 +333,7 @@ def test_notes_of_the_reader_are_warnings_and_findings(tmp_path):
 def test_an_offset_that_no_sensor_could_have_is_not_called_one(monkeypatch):
     """Errors of joint angles look like offsets far beyond what the sensor ever read: then encoders are suspected."""
     from steelyard.inspection import wrench_checks
-    from steelyard.inspection.offsets import Offset, find_offsets
+    from steelyard.inspection.wrench_offsets import Offset, find_offsets
 
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
 
@@ -346,13 +346,13 @@ def test_an_offset_that_no_sensor_could_have_is_not_called_one(monkeypatch):
     assert not [fault for fault in result.faults if fault.code == "offset"]
     (warning,) = [finding for finding in result.findings if finding.code == "offset"]
     assert warning.severity == "warning"
-    assert "encoders may be: calibrate them first" in warning.words
+    assert "encoders may be off: calibrate them first" in warning.words
     assert warning.fix == ()
 
 
 @pytest.mark.parametrize(("axis", "size"), [("ny", 40.0), ("fx", 60.0)])
 def test_an_offset_that_the_readings_show_is_possible(axis, size):
-    from steelyard.inspection.offsets import find_offsets
+    from steelyard.inspection.wrench_offsets import find_offsets
 
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
     name = f"left_foot.{axis}"

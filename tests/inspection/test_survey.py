@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from steelyard import Recording
-from steelyard.inspection.door import check_clock, check_columns
-from steelyard.inspection.spectra import find_spectra
+from steelyard.inspection.channel_spectra import estimate_channel_spectra
+from steelyard.inspection.entry_checks import check_clock, check_columns
 from steelyard.inspection.survey import BINS, survey_clock, survey_recording
 
 RNG = np.random.default_rng(5)
@@ -90,7 +90,7 @@ def test_the_noise_floor_and_the_band():
     for frequency in np.arange(0.25, 20.0, 0.25):
         smooth += np.sin(2.0 * np.pi * frequency * TIME + frequency**2)
     slow = np.where(np.arange(len(TIME)) % 5 == 0, noisy(3.0), np.nan)
-    spectra = find_spectra([recording(a__fx=smooth + noisy(0.2), b__fx=slow)])
+    spectra = estimate_channel_spectra([recording(a__fx=smooth + noisy(0.2), b__fx=slow)])
     assert spectra["a.fx"].noise == pytest.approx(0.2, rel=0.1)
     assert spectra["a.fx"].band == pytest.approx(20.0, abs=1.5)
     assert spectra["b.fx"].rate == 100.0

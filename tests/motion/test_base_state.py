@@ -154,11 +154,11 @@ def test_pieces_of_a_pose_are_the_whole():
 def test_what_is_no_orientation_is_refused():
     time, position, quaternions, *_ = turning_box()
     model, recording = g1_columns(time, position, 0.5 * quaternions)
-    with pytest.raises(MotionError, match=r"the quaternion base.quat has the length 0.5 at 0.000 s"):
+    with pytest.raises(MotionError, match=r"the quaternion base.quat has norm 0.5 at 0.000 s"):
         reconstruct_motion(model, recording, base="pose")
     zeros = quaternions.copy()
     zeros[700] = 0.0
-    with pytest.raises(MotionError, match=r"the quaternion base.quat has the length 0 at 3.500 s"):
+    with pytest.raises(MotionError, match=r"the quaternion base.quat has norm 0 at 3.500 s"):
         reconstruct_motion(model, g1_columns(time, position, zeros)[1], base="pose", cutoff=5.0)
 
 
@@ -211,7 +211,7 @@ def test_a_bolted_base_cannot_be_told_of(tmp_path):
         with pytest.raises(MotionError, match=rf"the base of arm is fixed and does not move; leave base='{base}' out"):
             reconstruct_motion(model, recording, base=base)
     floating = arm(tmp_path, base="floating")
-    with pytest.raises(MotionError, match=r"the setup of arm has no inertial sensor at all \(it has none\)"):
+    with pytest.raises(MotionError, match=r"the setup of arm has no IMU at all \(it has none\)"):
         reconstruct_motion(floating, recording)
 
 
@@ -237,7 +237,7 @@ def test_ball_joints_turn_as_their_quaternions_say(tmp_path):
     assert motion.torques["neck"].shape == (len(motion), 3)
     automatic = reconstruct_motion(model, Recording(time, values))
     assert len(automatic) > 20
-    with pytest.raises(MotionError, match=r"'neck' is a ball joint, whose offset is not one number"):
+    with pytest.raises(MotionError, match=r"'neck' is a ball joint and cannot have a scalar offset"):
         reconstruct_motion(model, Recording(time, values), offsets={"neck": 0.1})
 
 

@@ -10,8 +10,8 @@ from steelyard.kinematics.quaternions import normalised, without_jumps
 from steelyard.laboratory import simulate
 from steelyard.motion import reconstruct_motion
 from steelyard.motion.base_state import ImuBase, PoseBase, SoleBase
+from steelyard.motion.com_sensitivity import compute_com_sensitivity, sample_postures
 from steelyard.motion.cutoff import HIGHEST, LOWEST, USUAL, choose_cutoff
-from steelyard.motion.leverage import joint_leverage, recorded_postures
 from steelyard.recording import columns
 from steelyard.regression import residuals
 from tests.laboratory.trials import robot, short_trial
@@ -96,18 +96,18 @@ def test_bounds_are_kept_and_told(tmp_path):
     model = arm(tmp_path)
     cutoff, why = choose_cutoff(model, swinging(0.3, 1e-3))
     assert cutoff == pytest.approx(LOWEST, rel=0.05)
-    assert why.startswith("the lowest that is chosen")
+    assert why.startswith("the lower bound")
     cutoff, why = choose_cutoff(model, swinging(40.0, 1e-6))
     assert cutoff == pytest.approx(HIGHEST, rel=0.05)
-    assert why.startswith("the highest that is chosen")
+    assert why.startswith("the upper bound")
     cutoff, why = choose_cutoff(model, swinging(0.3, 1e-3, seconds=5.0))
     assert cutoff == pytest.approx(3.0 * 2.0 * 3.7 / 5.0, rel=0.1)
-    assert "more than a third of so short a recording would be lost" in why
+    assert "more than a third of this short recording" in why
     motion = reconstruct_motion(model, swinging(0.3, 1e-3, seconds=5.0))
     assert len(motion) / motion.sample_rate > 0.6 * 5.0
     cutoff, why = choose_cutoff(model, swinging(3.0, 1e-3, seconds=0.9))
     assert cutoff == pytest.approx(USUAL, rel=0.05)
-    assert "too little was recorded to choose from" in why
+    assert "too short to choose one from" in why
 
 
 def test_an_arm_at_rest_gets_the_lowest(tmp_path):
@@ -185,7 +185,7 @@ def test_noise_need_not_be_white_up_to_the_highest_frequency(change, prefixes):
     white, _ = choose_cutoff(robot("g1"), recording)
     chosen, why = choose_cutoff(robot("g1"), with_columns(recording, prefixes, change))
     assert chosen == pytest.approx(white, rel=0.15)
-    assert why == choose_cutoff(robot("g1"), recording)[1] or "noise outweighs what moves" in why
+    assert why == choose_cutoff(robot("g1"), recording)[1] or "the noise exceeds the signal" in why
 
 
 def test_a_faster_clock_tells_nothing_new():
@@ -213,7 +213,7 @@ def test_where_noise_cannot_be_told_the_highest_is_not_praised(tmp_path):
     recording = Recording(time, dict(zip(names, sosfiltfilt(sections, values), strict=True)))
     cutoff, why = choose_cutoff(model, recording)
     assert cutoff == pytest.approx(HIGHEST, rel=0.05)
-    assert why.startswith("the highest that is chosen; accelerations grow with the frequency there as noise does")
+    assert why.startswith("the upper bound; the acceleration spectrum grows there as differentiated noise does")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("g1", 3.0), ("talos", 2.3)])
@@ -290,13 +290,13 @@ def test_every_joint_of_a_fixed_arm_counts(tmp_path, moving):
 
 def test_what_a_joint_does_is_averaged_over_the_postures_that_were_recorded():
     model, trial = robot("g1"), short_trial("g1", "dance")
-    postures = recorded_postures(model, [trial.recording], "q")
+    postures = sample_postures(model, [trial.recording], "q")
     assert np.ptp(postures[:, 7:], axis=0).max() > 0.1
-    leverage, _ = joint_leverage(model, postures)
-    each = np.mean([joint_leverage(model, posture[None])[0] for posture in postures], axis=0)
+    leverage, _ = compute_com_sensitivity(model, postures)
+    each = np.mean([compute_com_sensitivity(model, posture[None])[0] for posture in postures], axis=0)
     assert leverage.min() >= 0.01 * leverage.max() * (1.0 - 1e-12)
     np.testing.assert_allclose(leverage, each, rtol=0.05, atol=0.005 * leverage.max())
-    assert not np.allclose(leverage, joint_leverage(model, np.array(model.neutral)[None])[0], rtol=0.05)
+    assert not np.allclose(leverage, compute_com_sensitivity(model, np.array(model.neutral)[None])[0], rtol=0.05)
 
 
 def test_only_what_tells_of_the_base_counts():

@@ -126,7 +126,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, ending, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.replace", full)
-    with pytest.raises(MotionError, match=r"cannot be written \(No space left on device\); choose another place"):
+    with pytest.raises(MotionError, match=r"cannot be written \(No space left on device\); choose another path"):
         write_offsets(path, {"hip": 1.0})
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
@@ -137,22 +137,26 @@ def test_a_failure_leaves_what_was_there(tmp_path, ending, monkeypatch) -> None:
     [
         ("offsets.yaml", {}, r"offsets\.yaml: offsets are written as \.json or \.csv, not '\.yaml'"),
         ("offsets", {}, r"written as \.json or \.csv, not ''"),
-        ("nowhere/offsets.json", {}, r"there is no folder '.*nowhere'; make it first"),
+        ("nowhere/offsets.json", {}, r"there is no folder '.*nowhere'; create it first"),
         ("folder.json", {}, r"folder\.json' is a folder; name a file in it"),
-        ("a\0b.json", {}, r"no name that a file can have"),
+        ("a\0b.json", {}, r"is not a valid file name"),
         ("x.json", {"values": [0.1]}, r"the offsets are \[0\.1\]; give numbers by joint, rad or m"),
         ("x.json", {"values": {"hip": "wide"}}, r"the offset of 'hip' is 'wide'; give rad or m"),
-        ("x.json", {"values": {3: 0.1}}, r"a joint is called 3; give its name as text"),
-        ("x.json", {"standard_errors": {"hip": -1.0}}, r"standard error of 'hip' is -1\.0; give a number from zero"),
+        ("x.json", {"values": {3: 0.1}}, r"the joint name 3 is not a string; give its name"),
+        (
+            "x.json",
+            {"standard_errors": {"hip": -1.0}},
+            r"standard error of 'hip' is -1\.0; give a number of at least zero",
+        ),
         ("x.json", {"standard_errors": {"knee": 0.1}}, r"'knee' has a standard error but no offset; leave it out"),
-        ("x.json", {"observable": {"knee": True}}, r"'knee' has a word on observability but no offset"),
-        ("x.json", {"observable": {"hip": "yes"}}, r"whether 'hip' is observable is 'yes'; give True or False"),
+        ("x.json", {"observable": {"knee": True}}, r"'knee' has an observability flag but no offset"),
+        ("x.json", {"observable": {"hip": "yes"}}, r"the observability flag of 'hip' is 'yes'; give True or False"),
         ("x.json", {"units": {"hip": "deg"}}, r"the unit of 'hip' is 'deg'; give 'rad' or 'm'"),
-        ("x.csv", {"level": 95}, r"the level is 95; give a share between 0 and 1, such as 0\.95"),
+        ("x.csv", {"level": 95}, r"the confidence level is 95; give one between 0 and 1, such as 0\.95"),
         (
             "x.json",
             {"extra": {"model": object()}},
-            r"provenance.*object.*give plain numbers, texts, lists and mappings",
+            r"provenance.*object.*give plain numbers, strings, lists and mappings",
         ),
     ],
 )
@@ -166,18 +170,18 @@ def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path, name, options,
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.json", "", r"a\.json is no JSON text; write offsets with write_offsets"),
-        ("a.json", "{'joints': 1}", r"is no JSON text"),
-        ("a.json", "[" * 100_000, r"is no JSON text"),
-        ("a.json", b"\xff\xfe\x00", r"is no JSON text"),
-        ("a.json", "[]", r"holds no offsets; write offsets with write_offsets"),
-        ("a.json", '{"joints": {}}', r"holds no offsets"),
+        ("a.json", "", r"a\.json is not valid JSON; write offsets with write_offsets"),
+        ("a.json", "{'joints': 1}", r"is not valid JSON"),
+        ("a.json", "[" * 100_000, r"is not valid JSON"),
+        ("a.json", b"\xff\xfe\x00", r"is not valid JSON"),
+        ("a.json", "[]", r"is not an offset file; write offsets with write_offsets"),
+        ("a.json", '{"joints": {}}', r"is not an offset file"),
         (
             "a.json",
             '{"steelyard_offsets": 2, "joints": {}}',
-            r"the layout 2, this version reads 1; use the version that",
+            r"has layout 2, this version reads 1; use the version that",
         ),
-        ("a.json", '{"steelyard_offsets": 1}', r"holds no joints"),
+        ("a.json", '{"steelyard_offsets": 1}', r"has no 'joints'"),
         ("a.json", '{"steelyard_offsets": 1, "joints": {"hip": 0.1}}', r"'hip' is 0\.1; write a mapping with 'value'"),
         ("a.json", '{"steelyard_offsets": 1, "joints": {"hip": {}}}', r"'hip'"),
         ("a.json", '{"steelyard_offsets": 1, "joints": {"hip": {"value": "a"}}}', r"the offset of 'hip' is 'a'; write"),
@@ -192,7 +196,7 @@ def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path, name, options,
         (
             "a.json",
             '{"steelyard_offsets": 1, "joints": {"hip": {"value": 1}, "hip": {"value": 2}}}',
-            r"'hip' is there twice; keep one",
+            r"'hip' is listed twice; keep one",
         ),
         ("a.csv", "", r"has no column 'joint'; .* 'joint' and 'offset'"),
         ("a.csv", "joint;offset\nhip;0.1\n", r"has no column 'joint'"),
@@ -200,13 +204,13 @@ def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path, name, options,
         ("a.csv", "joint,offset\nhip,wide\n", r"line 2: the offset of 'hip' is 'wide'; write a number"),
         ("a.csv", "joint,offset\nhip,nan\n", r"line 2: the offset of 'hip' is 'nan'"),
         ("a.csv", "joint,offset\nhip,1_0\n", r"line 2: the offset of 'hip' is '1_0'"),
-        ("a.csv", "joint,offset\nhip,1\nhip,2\n", r"line 3: 'hip' is there twice; keep one"),
-        ("a.csv", "joint,offset\n,1\n", r"line 2: there is no joint's name; write it"),
-        ("a.csv", "joint,offset\nhip\n", r"line 2: 2 cells are needed, there are 1"),
-        ("a.csv", "joint,offset\nhip,0,1\n", r"line 2: 2 cells are needed, there are 3"),
+        ("a.csv", "joint,offset\nhip,1\nhip,2\n", r"line 3: 'hip' is listed twice; keep one"),
+        ("a.csv", "joint,offset\n,1\n", r"line 2: the joint name is missing; add it"),
+        ("a.csv", "joint,offset\nhip\n", r"line 2: 2 cells expected, 1 found"),
+        ("a.csv", "joint,offset\nhip,0,1\n", r"line 2: 2 cells expected, 3 found"),
         ("a.csv", "joint,offset,unit\nhip,5,deg\n", r"line 2: the unit of 'hip' is 'deg'; write rad or m"),
-        ("a.csv", b"joint,offset\n\xff,1\n", r"is no UTF-8 text"),
-        ("a.csv", 'joint,offset\n"hip,1\n', r"is no table"),
+        ("a.csv", b"joint,offset\n\xff,1\n", r"is not UTF-8"),
+        ("a.csv", 'joint,offset\n"hip,1\n', r"is not a valid CSV table"),
         ("a.txt", "", r"offsets are read from \.json or \.csv, not '\.txt'"),
     ],
 )
@@ -224,7 +228,7 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(MotionError, match=r"folder\.csv cannot be read \(Is a directory\); check the path"):
         read_offsets(tmp_path / "folder.csv")
-    with pytest.raises(MotionError, match=r"no name that a file can have"):
+    with pytest.raises(MotionError, match=r"is not a valid file name"):
         read_offsets("a\0b.json")
 
 
@@ -243,7 +247,7 @@ def test_any_form_is_taken(tmp_path) -> None:
     assert dict(as_offsets(None)) == {}
     for wrong in ([0.1], 3, Found([0.1]), Found(OFFSETS.values)):
         with pytest.raises(
-            MotionError, match=r"offsets are .*; give numbers by joint, rad or m, a file of them, or what"
+            MotionError, match=r"offsets are .*; give numbers by joint \(rad or m\), an offset file, or"
         ):
             as_offsets(wrong)
 
@@ -252,7 +256,7 @@ def test_a_motion_is_the_same_by_every_form(tmp_path) -> None:
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
     write_offsets(tmp_path / "offsets.csv", OFFSETS)
     wanted = sy.reconstruct_motion(model, recording, cutoff=5.0, offsets=OFFSETS)
-    assert any("offsets are added to the readings of 2 joints" in note for note in wanted.notes)
+    assert any("encoder offsets are added to 2 joints" in note for note in wanted.notes)
     for form in (tmp_path / "offsets.csv", Found(OFFSETS)):
         motion = sy.reconstruct_motion(model, recording, cutoff=5.0, offsets=form)
         np.testing.assert_array_equal(motion.q, wanted.q)

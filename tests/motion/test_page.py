@@ -14,5 +14,5 @@ def test_python_of_the_page_runs(tmp_path):
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].startswith("all channels pass a zero-phase Butterworth filter of order 4")
-    assert "samples is kept" in lines[1]
+    assert "downsampled from 500 to" in lines[1]
     assert lines[-1].endswith("True")

@@ -97,7 +97,7 @@ def test_a_gap_cuts_the_motion_and_nothing_crosses_it():
     for cut in (by_mask, by_clock):
         pieces = list(stream_motion(model, cut, cutoff=10.0, rows=700))
         whole = reconstruct_motion(model, cut, cutoff=10.0)
-        told = re.fullmatch(r"gaps cost (\S+) s of 8 s, with what the filter needs next to them", whole.notes[-1])
+        told = re.fullmatch(r"gaps cost (\S+) s of 8 s, including the filter's edges next to them", whole.notes[-1])
         # The gap itself, the filter's length once more, and less than a sample for each of two ends.
         assert float(told[1]) == pytest.approx(0.2 + 2.0 * 0.36, abs=2.0 / whole.sample_rate)
         for field in FIELDS:
@@ -117,12 +117,12 @@ def test_a_slow_sensor_is_joined_by_straight_lines_and_a_short_silence_too():
     np.testing.assert_array_equal(motion.q, whole.q)
     # The noise of a reading is 0.35 N; four of five readings are gone.
     np.testing.assert_allclose(motion.wrenches["left_foot"], whole.wrenches["left_foot"], atol=1.0)
-    assert not any("straight lines are in" in note for note in motion.notes)
+    assert not any("short dropouts" in note for note in motion.notes)
     short = silent_between(recording, "left_foot.fz", 3.0, 3.02)
     bridged = reconstruct_motion(model, short, cutoff=4.0)
     np.testing.assert_array_equal(bridged.time, whole.time)
     assert bridged.notes[-1] == (
-        "0.018 s of 'left_foot.fz' are missing in short silences (up to 20 ms); straight lines are in their place"
+        "0.018 s of 'left_foot.fz' are missing in short dropouts (up to 20 ms); interpolated linearly"
     )
 
 
@@ -148,7 +148,7 @@ def test_what_is_bridged_does_no_harm(cutoff):
             motion = reconstruct_motion(model, cut, cutoff=cutoff, decimate=False)
             same = np.searchsorted(whole.time, motion.time - 1e-6)
             worst = np.abs(motion.a - whole.a[same]).max() / np.sqrt(np.mean(whole.a**2))
-            harm[name, milliseconds] = worst, any("straight lines" in note for note in motion.notes)
+            harm[name, milliseconds] = worst, any("interpolated linearly" in note for note in motion.notes)
             # What is told was bridged, what is not was cut out.
             assert harm[name, milliseconds][1] != any("gaps cost" in note for note in motion.notes)
     # Of the root mean square, at the worst instant of the worst joint.
@@ -165,7 +165,7 @@ def test_a_slow_sensors_own_period_is_no_gap_and_bounds_what_is_told(rate):
         slow[name] = np.where(np.arange(len(recording)) % round(500.0 / rate) == 0, recording.column(name), np.nan)
     motion = reconstruct_motion(model, recording.with_values({**recording.values, **slow}))
     assert motion.sample_rate <= 0.5 * rate * (1.0 + 1e-9)
-    assert f"'left_foot.fx' has {rate:.3g} readings a second, with straight lines between them" in motion.notes
+    assert f"'left_foot.fx' is sampled at {rate:.3g} Hz and interpolated linearly" in motion.notes
     # Samples that come faster than the readings are not worth more.
     fast = reconstruct_motion(model, recording.with_values({**recording.values, **slow}), cutoff=15.0)
     assert fast.effective_count == pytest.approx(rate * len(fast) / fast.sample_rate)
@@ -177,7 +177,7 @@ def test_a_slow_sensors_own_period_is_no_gap_and_bounds_what_is_told(rate):
         broken = recording.with_values({**recording.values, **slow, "left_foot.fz": hole})
         motion = reconstruct_motion(model, broken, cutoff=2.5)
         assert (np.diff(motion.time).max() > 1.5 / motion.sample_rate) == cuts
-        assert any("of 'left_foot.fz' are missing in short silences" in note for note in motion.notes) is not cuts
+        assert any("of 'left_foot.fz' are missing in short dropouts" in note for note in motion.notes) is not cuts
 
 
 def test_an_empty_column_is_passed_over_or_named():
@@ -188,32 +188,30 @@ def test_an_empty_column_is_passed_over_or_named():
     motion = reconstruct_motion(model, torque, cutoff=10.0)
     np.testing.assert_array_equal(motion.time, whole.time)
     assert "left_knee_joint" not in motion.torques
-    assert "'tau.left_knee_joint' has no readings: taken as not recorded" in motion.notes
+    assert "'tau.left_knee_joint' has no readings: treated as not recorded" in motion.notes
     with pytest.raises(MotionError, match=r"'tau.left_knee_joint' has no readings at all: leave out all columns of"):
         reconstruct_motion(with_torques("g1"), torque, cutoff=10.0)
     for column, remedy in (
         ("left_foot.fz", "leave out all columns of that sensor"),
-        ("q.left_knee_joint", "lock the joint in the setup, if it does not move"),
+        ("q.left_knee_joint", "lock the joint in the setup if it does not move"),
     ):
         empty = recording.with_values({**recording.values, column: nothing})
         with pytest.raises(MotionError, match=rf"'{column}' has no readings at all: {remedy}"):
             reconstruct_motion(model, empty, cutoff=10.0)
     now_and_then = np.where(recording.time % 0.5 < 0.2, nothing, recording.column("left_foot.fz"))
     rare = recording.with_values({**recording.values, "left_foot.fz": now_and_then})
-    with pytest.raises(MotionError, match=r"'left_foot.fz' is never there for longer than 0.\d+ s: .* higher cutoff"):
+    with pytest.raises(MotionError, match=r"'left_foot.fz' never has more than 0.\d+ s without gaps: .* higher cutoff"):
         reconstruct_motion(model, rare, cutoff=5.0)
 
 
 def test_the_first_inertial_sensor_with_readings_is_taken_and_told():
     model, recording = g1_dance()
     first, second = (imu.name for imu in model.setup.imus[:2])
-    assert f"the inertial sensor {first!r} tells of the base link" in " ".join(
-        reconstruct_motion(model, recording).notes
-    )
+    assert f"base motion from the IMU {first!r}" in " ".join(reconstruct_motion(model, recording).notes)
     silent = {name: np.full(len(recording), np.nan) for name in recording.columns if name.startswith(f"{first}.gyro")}
     motion = reconstruct_motion(model, recording.with_values({**recording.values, **silent}))
     asked = reconstruct_motion(model, recording, imu=second)
-    assert f"the inertial sensor {second!r} tells of the base link" in " ".join(motion.notes)
+    assert f"base motion from the IMU {second!r}" in " ".join(motion.notes)
     np.testing.assert_array_equal(motion.proper_acceleration, asked.proper_acceleration)
     assert motion.notes == asked.notes
 
@@ -247,7 +245,7 @@ def test_what_was_chosen_is_told():
     model, recording = g1_dance()
     motion = reconstruct_motion(model, recording)
     assert "zero-phase Butterworth filter of order 4, -3 dB at" in motion.notes[0]
-    assert f"{motion.sample_rate:.4g} of 500 a second" in motion.notes[1]
+    assert f"downsampled from 500 to {motion.sample_rate:.4g} Hz" in motion.notes[1]
     # Chosen so that noise stays white: two samples for each period of the cutoff.
     assert motion.bandwidth == pytest.approx(0.5 * motion.sample_rate, rel=0.01)
     assert motion.effective_count == pytest.approx(len(motion), rel=0.01)
@@ -256,7 +254,7 @@ def test_what_was_chosen_is_told():
         assert (part.origin, part.notes) == (motion.origin, motion.notes)
     asked = reconstruct_motion(model, recording, smoothing="cubic", window=0.25)
     assert "local cubics over 0.25 s on each side" in asked.notes[0]
-    assert asked.notes[0].endswith("as asked for")
+    assert asked.notes[0].endswith("as requested")
     assert asked.sample_rate == pytest.approx(2.0 * 1.37, rel=0.02)
 
 
@@ -288,21 +286,21 @@ def test_commanded_positions_share_the_clock_and_the_measurements():
     [
         ({"base": "legs"}, r"the base is 'legs'; choose 'imu', 'sole', 'pose' or 'fixed'"),
         ({"base": "pose"}, r"has no column 'base.position.x'; base='pose' needs base.position.x, y, z and base.quat.x"),
-        ({"base": "fixed"}, r"g1_.* floats; say how its base moves, or load it with base='fixed'"),
-        ({"imu": "head"}, r"no inertial sensor head \(it has 'pelvis'"),
+        ({"base": "fixed"}, r"g1_.* has a floating base; choose another base, or load the model with base='fixed'"),
+        ({"imu": "head"}, r"no IMU head \(it has 'pelvis'"),
         ({"base": "sole", "sole": "middle"}, r"no sole middle \(it has 'left', 'right'\)"),
-        ({"base": "sole", "imu": "pelvis"}, r"an inertial sensor, 'pelvis', is named, but the base is 'sole'"),
-        ({"sole": "left"}, r"a sole, 'left', is named, but the base is 'imu'"),
+        ({"base": "sole", "imu": "pelvis"}, r"imu='pelvis' is given, but the base is 'sole'"),
+        ({"sole": "left"}, r"sole='left' is given, but the base is 'imu'"),
         ({"smoothing": "spline"}, r"the smoothing is 'spline'; choose 'butterworth' or 'cubic'"),
-        ({"window": 0.2}, r"a window belongs to local cubics; give a cutoff, or smoothing='cubic'"),
+        ({"window": 0.2}, r"a Butterworth filter has no window; give a cutoff, or smoothing='cubic'"),
         ({"smoothing": "cubic", "window": 0.2, "cutoff": 3.0}, r"a window or a cutoff; give one of them"),
-        ({"smoothing": "cubic", "window": 0.001}, r"holds 0 samples at 500 a second"),
+        ({"smoothing": "cubic", "window": 0.001}, r"holds 0 samples at 500 Hz"),
         ({"smoothing": "cubic", "cutoff": -1.0}, r"the cutoff is -1.0 Hz; it must be a positive number"),
-        ({"cutoff": 260.0}, r"a cutoff of 260 Hz cannot be had from 500 samples a second; choose one below 200 Hz"),
+        ({"cutoff": 260.0}, r"a cutoff of 260 Hz is too high for a sample rate of 500 Hz; choose one below 200 Hz"),
         ({"cutoff": 0.0}, r"the cutoff is 0.0 Hz"),
         ({"order": 1}, r"the order of the filter is 1"),
-        ({"cutoff": 0.2}, r"no stretch without gaps that is longer than 3\d.\d s, as .* needs"),
-        ({"positions": "q_wanted"}, r"positions are 'q_wanted'; choose 'q' \(measured\) or 'q_command'"),
+        ({"cutoff": 0.2}, r"no gap-free segment longer than the 3\d.\d s that .* needs"),
+        ({"positions": "q_wanted"}, r"positions is 'q_wanted'; choose 'q' \(measured\) or 'q_command'"),
         ({"offsets": {"left_nee_joint": 0.1}}, r"no joint 'left_nee_joint' to add an offset to; did you mean"),
         ({"offsets": {"left_knee_joint": np.nan}}, r"the offset of 'left_knee_joint' is nan"),
         ({"offsets": {"left_knee_joint": "a"}}, r"the offset of 'left_knee_joint' is 'a'; give rad or m"),
@@ -320,7 +318,7 @@ def test_what_does_not_fit_is_said_in_one_sentence(options, message):
 
 
 def test_a_file_is_not_a_recording():
-    with pytest.raises(MotionError, match=r"a Recording is needed, not str; read a file with read_recording"):
+    with pytest.raises(MotionError, match=r"a Recording is needed, not a str; load a file with read_recording"):
         reconstruct_motion(robot("g1"), "dance.csv")
 
 
@@ -331,11 +329,11 @@ def test_what_is_missing_is_named():
         reconstruct_motion(model, without)
     with pytest.raises(RecordingError, match=r"no column 'pelvis.accel.x'"):
         reconstruct_motion(model, recording.select([name for name in recording.columns if "accel" not in name]))
-    with pytest.raises(MotionError, match=r"no stretch without gaps that is longer than 0.\d+ s"):
+    with pytest.raises(MotionError, match=r"no gap-free segment longer than the 0.\d+ s"):
         reconstruct_motion(model, recording.between(0.0, 0.3), cutoff=10.0)
     with pytest.raises(MotionError, match=r"has one row; a motion needs many"):
         reconstruct_motion(model, recording.rows(7, 8))
-    with pytest.raises(MotionError, match=r"no stretch without gaps"):
+    with pytest.raises(MotionError, match=r"no gap-free segment"):
         reconstruct_motion(model, recording.rows(7, 9))
-    with pytest.raises(MotionError, match=r"a piece of 0 rows holds nothing"):
+    with pytest.raises(MotionError, match=r"rows is 0; give an integer"):
         stream_motion(model, recording, rows=0)

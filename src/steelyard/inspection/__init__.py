@@ -1,4 +1,4 @@
-"""Inspection: is this recording any good, and if not, what is to be done?"""
+"""Inspection: problems of a recording, and their remedies."""
 
 from steelyard.inspection.delays import Delay, Delays
 from steelyard.inspection.findings import Finding

@@ -1,9 +1,8 @@
-"""The base equation with the model's own errors taken out: what is left is the sensors' doing.
+"""The base equation with model errors eliminated: the remaining residual is due to the sensors.
 
-The wrenches that sensors read must be those that the motion asks for, ``Y φ = H f``. The model is wrong, or nobody
-would be weighing the robot: its parameters are unknowns with a wide prior around the model, and so are the sensors'
-offsets and the accelerometer's bias and mounting. They are eliminated; no plausible error of theirs looks like a sensor
-that is turned, late, or in another unit.
+Measured wrenches must equal those that the motion requires, ``Y φ = H f``. The model is uncertain: its parameters are
+unknowns with a wide prior around the model, and so are the wrench sensors' offsets and the accelerometer's bias and
+mounting. They are eliminated; no plausible error of theirs resembles a rotated or delayed sensor, or another unit.
 """
 
 from __future__ import annotations
@@ -29,18 +28,19 @@ if TYPE_CHECKING:
     Columns = Callable[[System, Motion, RowPlan, FloatArray], FloatArray]
 
 OFFSET_SPREAD = (30.0, 3.0)
-"""Standard deviations (N, N m) of the offsets that a wrench sensor may have."""
+"""Prior standard deviations (N, N m) of a wrench sensor's offset. Set by judgement: wide enough that an untared
+sensor's offset is not taken for another mounting."""
 
 
 @dataclass(frozen=True, eq=False)
 class BaseEquation:
-    """The base equation of some stretches of motion, its unknowns eliminated.
+    """The whitened base equation of some motions, its unknowns eliminated.
 
     Attributes:
-        columns: The wrench that the model asks for, and the columns asked for, as far as no plausible model and no
-            sensor offset explains them, shape (n_rows, 1 + n_columns). The rows of the priors are the last.
-        samples: Number of the sample that each row belongs to, −1 for those of the priors, shape (n_rows,).
-        unknowns: Orthonormal columns that span what was eliminated, shape (n_rows, n_unknowns).
+        columns: The model's wrench and the requested columns, projected onto the complement of the unknowns, shape
+            (n_rows, 1 + n_columns). The priors' rows are the last.
+        samples: Index of each row's sample, −1 for the priors' rows, shape (n_rows,).
+        unknowns: Orthonormal basis of the eliminated unknowns, shape (n_rows, n_unknowns).
     """
 
     columns: FloatArray
@@ -54,16 +54,16 @@ class BaseEquation:
 
     @property
     def freedom(self) -> int:
-        """How many rows of measurements there are."""
+        """Number of measurement rows."""
         return int(np.count_nonzero(self.samples >= 0))
 
 
 def plan_system(model: Model, motion: Motion, *, offsets: tuple[float, float] = OFFSET_SPREAD) -> System:
-    """Gives the system of a motion's measured wrenches, with sensor offsets and the inertial sensor's errors beside it.
+    """Build the system of a motion's measured wrenches, with wrench offsets and IMU errors as nuisances.
 
     Args:
         model: The model.
-        motion: The motion; its wrenches are those that count.
+        motion: The motion; its wrenches are used.
         offsets: Standard deviations (N, N m) of the wrench sensors' offsets.
     """
     sensing = plan_sensing(model, wrenches=motion.wrenches)
@@ -73,69 +73,69 @@ def plan_system(model: Model, motion: Motion, *, offsets: tuple[float, float] = 
 
 
 def build_base_equation(system: System, motions: Sequence[Motion], columns: Columns) -> BaseEquation:
-    """Gives the base equation of some motions.
+    """Build the base equation of some motions.
 
     Args:
-        system: From `plan_system`.
-        motions: Stretches of motion with the same base link and sensors.
-        columns: What gives the columns asked for; see `System.rows_beside`.
+        system: System from `plan_system`.
+        motions: Motions with the same base link and sensors.
+        columns: Function that returns the requested columns; see `System.rows_beside`.
 
     Raises:
-        EvidenceError: What is not measured explains everything.
+        EvidenceError: Unmeasured components leave no equation.
     """
     spread = model_spread(system.model)
     place = spread.shape[0] + len(system.nuisance)
     reference = system.model.parameters.reshape(-1)
-    unknowns, asked, samples = [], [], []
+    unknowns, columns_by_motion, samples = [], [], []
     count = 0
     for motion in motions:
         rows = system.rows_beside(motion, partial(columns, system, motion))
         flat = rows.reshape(-1, rows.shape[2])
-        # Rows that unmeasured components use up are zero: they say nothing.
-        speaking = np.any(flat != 0.0, axis=1)
-        flat = flat[speaking]
+        # Rows that unmeasured components project out are zero.
+        nonzero = np.any(flat != 0.0, axis=1)
+        flat = flat[nonzero]
         weights = flat[:, : len(reference)]
         unknowns.append(np.concatenate([weights @ spread, flat[:, len(reference) : place]], axis=1))
-        asked.append(np.concatenate([(weights @ reference)[:, None], flat[:, place:]], axis=1))
-        samples.append(count + np.repeat(np.arange(len(motion)), rows.shape[1])[speaking])
+        columns_by_motion.append(np.concatenate([(weights @ reference)[:, None], flat[:, place:]], axis=1))
+        samples.append(count + np.repeat(np.arange(len(motion)), rows.shape[1])[nonzero])
         count += len(motion)
-    if sum(len(each) for each in asked) == 0:
-        raise EvidenceError("the wrench sensors measure too few axes: what they leave unmeasured explains everything")
+    if sum(len(each) for each in columns_by_motion) == 0:
+        raise EvidenceError("the wrench sensors measure too few axes: the unmeasured ones leave no equation to check")
     priors = np.concatenate([np.ones(len(reference)), [1.0 / column.prior for column in system.nuisance]])
     unknowns.append(np.diag(priors))
-    asked.append(np.zeros((len(priors), asked[0].shape[1])))
+    columns_by_motion.append(np.zeros((len(priors), columns_by_motion[0].shape[1])))
     samples.append(np.full(len(priors), -1))
-    eliminated, given = np.linalg.qr(np.concatenate(unknowns)).Q, np.concatenate(asked)
+    eliminated, given = np.linalg.qr(np.concatenate(unknowns)).Q, np.concatenate(columns_by_motion)
     return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), eliminated)
 
 
-def spread_by_blocks(
-    equation: BaseEquation, change: FloatArray, rest: FloatArray, size: int, precision: FloatArray
+def block_jackknife_covariance(
+    equation: BaseEquation, jacobian: FloatArray, residual: FloatArray, size: int, precision: FloatArray
 ) -> tuple[FloatArray, int]:
-    """Gives the covariance of unknowns of the base equation, and its degrees of freedom.
+    """Estimate the covariance of parameters of the base equation; return it with its degrees of freedom.
 
-    Residuals are alike from sample to sample: the scores ``changeᵀ rest`` are added up over blocks of samples, and
-    their spread from block to block is taken. What all the unknowns soaked up of a block's residual is put back first,
-    ``(1 − H)⁻¹ rest`` with the block's part H of the projection, as leaving the block out would (the jackknife, CR3).
+    Residuals are autocorrelated: the scores ``jacobianᵀ residual`` are summed over blocks of samples, and the
+    covariance is that between blocks (cluster-robust). Each block's residual is first corrected for the block's own
+    influence on the fit, ``(1 − H)⁻¹ residual`` with the block's part H of the projection (the jackknife, CR3).
 
     Args:
         equation: The base equation.
-        change: Its columns per unit of each unknown, shape (n_rows, n_unknowns).
-        rest: Its residual, shape (n_rows,).
-        size: Samples of a block.
-        precision: Of the unknowns' priors, shape (n_unknowns,).
+        jacobian: Derivative of its rows with respect to each parameter, shape (n_rows, n_parameters).
+        residual: Its residual, shape (n_rows,).
+        size: Samples per block.
+        precision: Prior precision of the parameters, shape (n_parameters,).
     """
     measured = equation.samples >= 0
-    # Rows are in the order of samples: blocks are slices.
+    # Rows are ordered by sample: blocks are slices.
     blocks = equation.samples[measured] // size
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
-    spanned = np.concatenate([equation.unknowns, np.linalg.qr(change).Q], axis=1)[measured]
-    scores = np.empty((len(starts), change.shape[1]))
+    basis = np.concatenate([equation.unknowns, np.linalg.qr(jacobian).Q], axis=1)[measured]
+    scores = np.empty((len(starts), jacobian.shape[1]))
     for number, part in enumerate(np.split(np.arange(len(blocks)), starts[1:])):
-        soaked = np.eye(len(part)) - spanned[part] @ spanned[part].T
-        scores[number] = change[part].T @ np.linalg.solve(soaked, rest[part])
-    freedom = max(1, len(starts) - change.shape[1])
-    inverse = np.linalg.inv(change.T @ change + np.diag(precision))
-    # What the model may be off by spreads the unknowns too: each row of a prior is one draw of unit variance.
-    middle = scores.T @ scores + change[~measured].T @ change[~measured] + np.diag(precision)
+        complement = np.eye(len(part)) - basis[part] @ basis[part].T
+        scores[number] = jacobian[part].T @ np.linalg.solve(complement, residual[part])
+    freedom = max(1, len(starts) - jacobian.shape[1])
+    inverse = np.linalg.inv(jacobian.T @ jacobian + np.diag(precision))
+    # Model uncertainty adds to the covariance: each prior row is one draw of unit variance.
+    middle = scores.T @ scores + jacobian[~measured].T @ jacobian[~measured] + np.diag(precision)
     return np.asarray(inverse @ middle @ inverse), freedom

@@ -1,4 +1,4 @@
-"""How late sensors are: the lag that leaves the least of the base equation."""
+"""Sensor delays: the lags that minimise the residual of the base equation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from steelyard.exceptions import MotionError
-from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
+from steelyard.inspection.base_equation import block_jackknife_covariance, build_base_equation, plan_system
 from steelyard.motion import reconstruct_motion
 
 if TYPE_CHECKING:
@@ -23,24 +23,43 @@ if TYPE_CHECKING:
     from steelyard.regression import RowPlan, System
 
 LONGEST_DELAY = 0.3
-"""Seconds beyond which a delay is not looked for."""
+"""Bound of the search for delays, s. Set by judgement: longer ones are lost messages rather than latency."""
 
-_CONFIDENCE = 0.95
-_SETTLED = 2e-5
-_STEPS = 12
+_CONFIDENCE = 0.95  # the level that all intervals of the package have
+
+_CONVERGED = 2e-5
+"""Step (s) below which the search has converged. Set by judgement: far below the 5 ms that are worth correcting."""
+
+_MOST_ITERATIONS = 12
+"""Iterations of the search. Set by judgement: Gauss-Newton needs a handful, plus six to cross the range by limited
+steps."""
+
 _STEP_LIMIT = 0.05
+"""Longest step (s) of an iteration: a quarter period at the 5 Hz of the comparison, over which the linearisation
+holds."""
+
 _PROBE = 1e-3
+"""Half step (s) of the central difference over the IMU's lag. Set by judgement: short beside a period of 0.2 s."""
+
 _BLOCK = 1.0
+"""Block length (s) of the covariance. Set by judgement: residuals of a motion cut off at 5 Hz are correlated over
+less."""
+
 _PRIOR = 0.2
+"""Prior standard deviation (s) of a lag: two thirds of `LONGEST_DELAY`, so that only unobservable lags are affected."""
+
+
+_BASE_FIELDS = ("angular_velocity", "angular_acceleration", "proper_acceleration")
+"""Fields of a Motion that an IMU measures."""
 
 
 @dataclass(frozen=True)
 class Delay:
-    """How late one sensor's readings are against the encoders'.
+    """Delay of one sensor relative to the encoders.
 
     Attributes:
-        sensor: Its name.
-        value: Seconds; negative where the readings are early.
+        sensor: Name of the sensor.
+        value: Seconds; negative if the readings are early.
         low: Lower end of the 95 % interval, s.
         high: Upper end, s.
     """
@@ -57,13 +76,13 @@ class Delay:
 
 @dataclass(frozen=True)
 class Delays:
-    """How late the sensors are.
+    """Delays of the sensors.
 
     Attributes:
-        by_sensor: The delay of each inertial and wrench sensor.
-        settled: Whether the search ended at a minimum within `LONGEST_DELAY`.
-        misfit: Root mean square of the whitened residual before.
-        best_misfit: The same with the delays taken out.
+        by_sensor: The delay of each IMU and wrench sensor.
+        settled: Whether the search converged.
+        misfit: RMS of the whitened residual before correction.
+        best_misfit: The same after correction of the delays.
     """
 
     by_sensor: Mapping[str, Delay]
@@ -77,50 +96,47 @@ class Delays:
         return {name: delay.value for name, delay in self.by_sensor.items()}
 
 
-def estimate_lags(model: Model, stretches: Sequence[Recording], *, imu: str | None, cutoff: float) -> Delays:
-    """Estimates the delays of an inertial sensor and of all wrench sensors against the encoders.
+def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | None, cutoff: float) -> Delays:
+    """Estimate the delays of an IMU and of all wrench sensors relative to the encoders.
 
-    Minimises the residual of the base equation over all lags together, with the model's errors and the sensors' offsets
-    eliminated, by Gauss-Newton steps. Intervals hold for residuals that are alike over up to a second: rows are added
-    up by seconds before their spread is taken.
+    Minimises the residual of the base equation over all lags jointly, with model errors and sensor offsets eliminated,
+    by Gauss-Newton. Intervals account for residuals correlated over up to a second.
 
     Args:
         model: The model.
-        stretches: Evenly sampled stretches in memory, without gaps.
-        imu: The inertial sensor whose link is the base link; None stands on the first sole instead, and gives the
-            delays of the wrench sensors alone.
-        cutoff: Frequency (Hz) up to which the motion is kept.
+        segments: Evenly sampled segments in memory, without gaps.
+        imu: The IMU whose link is the base link; None uses the first sole instead, and estimates the delays of the
+            wrench sensors alone.
+        cutoff: Cutoff of the motion, Hz.
 
     Raises:
-        MotionError: The stretches are too short, or there is no wrench sensor in them.
+        MotionError: The segments are too short, or there is no wrench sensor in them.
     """
-    sensors = _wrench_sensors(model, stretches[0])
+    sensors = _wrench_sensors(model, segments[0])
     if not sensors:
-        raise MotionError("delays show in the base equation, which needs a wrench sensor; none is recorded")
-    names = sensors if imu is None else [*sensors, imu]
-    lags = dict.fromkeys(names, 0.0)
-    first: BaseEquation | None = None
+        raise MotionError("delays are estimated from the base equation, which needs a wrench sensor; none is recorded")
+    lags = dict.fromkeys(sensors if imu is None else [*sensors, imu], 0.0)
+    misfits: list[float] = []
     settled = False
-    for _ in range(_STEPS):
-        equation = _linearised(model, stretches, lags, sensors, imu, cutoff)
-        first = first or equation
-        step = _solve(equation.triangle)
-        for name, change in zip(names, np.clip(step, -_STEP_LIMIT, _STEP_LIMIT), strict=True):
+    for _ in range(_MOST_ITERATIONS):
+        equation = _linearise(model, segments, lags, imu, cutoff)
+        misfits.append(_misfit(equation))
+        step = _solve_step(equation.triangle)
+        for name, change in zip(lags, np.clip(step, -_STEP_LIMIT, _STEP_LIMIT), strict=True):
             lags[name] = float(np.clip(lags[name] + change, -LONGEST_DELAY, LONGEST_DELAY))
-        if np.max(np.abs(step)) < _SETTLED:
+        if np.max(np.abs(step)) < _CONVERGED:
             settled = True
             break
-    halves = _half_widths(equation, cutoff)
     found = {
-        name: Delay(name, lags[name], lags[name] - half, lags[name] + half)
-        for name, half in zip(names, halves, strict=True)
+        name: Delay(name, lag, lag - half, lag + half)
+        for (name, lag), half in zip(lags.items(), _half_widths(equation, cutoff), strict=True)
     }
-    return Delays(found, settled, _misfit(first or equation), _misfit(equation))
+    return Delays(found, settled, misfits[0], misfits[-1])
 
 
 def residual_over_lag(
     model: Model,
-    stretches: Sequence[Recording],
+    segments: Sequence[Recording],
     sensor: str,
     lags: Sequence[float],
     *,
@@ -128,63 +144,54 @@ def residual_over_lag(
     imu: str | None,
     cutoff: float,
 ) -> FloatArray:
-    """Gives the whitened residual of the base equation as a function of one sensor's lag, shape (len(lags),).
+    """Compute the RMS of the whitened residual as a function of one sensor's lag, shape (len(lags),).
 
     Args:
         model: The model.
-        stretches: As for `estimate_lags`.
-        sensor: The sensor whose lag is tried.
-        lags: Seconds.
+        segments: As for `estimate_lags`.
+        sensor: The sensor whose lag is varied.
+        lags: Lags, s.
         others: Lags of the other sensors.
         imu: As for `estimate_lags`.
         cutoff: As for `estimate_lags`.
     """
-    sensors = _wrench_sensors(model, stretches[0])
-    names = sensors if imu is None else [*sensors, imu]
-    result = []
-    for lag in lags:
-        tried = {name: float(others.get(name, 0.0)) for name in names} | {sensor: float(lag)}
-        result.append(_misfit(_linearised(model, stretches, tried, sensors, imu, cutoff)))
-    return np.array(result)
+    names = [*_wrench_sensors(model, segments[0]), *([] if imu is None else [imu])]
+    fixed = {name: float(others.get(name, 0.0)) for name in names}
+    trials = [fixed | {sensor: float(lag)} for lag in lags]
+    return np.array([_misfit(_linearise(model, segments, trial, imu, cutoff)) for trial in trials])
 
 
-def _wrench_sensors(model: Model, stretch: Recording) -> list[str]:
-    return [sensor.name for sensor in model.setup.wrench_sensors if f"{sensor.name}.{sensor.axes[0]}" in stretch.values]
+def _wrench_sensors(model: Model, segment: Recording) -> list[str]:
+    return [sensor.name for sensor in model.setup.wrench_sensors if f"{sensor.name}.{sensor.axes[0]}" in segment.values]
 
 
-def _linearised(
-    model: Model,
-    stretches: Sequence[Recording],
-    lags: Mapping[str, float],
-    sensors: Sequence[str],
-    imu: str | None,
-    cutoff: float,
+def _linearise(
+    model: Model, segments: Sequence[Recording], lags: Mapping[str, float], imu: str | None, cutoff: float
 ) -> BaseEquation:
-    """Gives the base equation at some lags: what is asked for, what is measured, and its change with each lag."""
-    motions, speeds = [], []
-    for stretch in stretches:
-        moved = _trimmed(stretch.without_delays(lags), LONGEST_DELAY)
+    """Build the base equation at some lags: required wrench, measured wrench, and its derivative by each lag."""
+    motions, derivatives = [], {}
+    for segment in segments:
+        # The ends, where shifted readings are missing, are left out.
+        shifted = segment.without_delays(lags).between(
+            segment.time[0] + LONGEST_DELAY, segment.time[-1] - LONGEST_DELAY
+        )
         base: Base = "imu" if imu is not None else "sole"
-        motion = reconstruct_motion(model, moved, base=base, imu=imu, cutoff=cutoff, decimate=False)
+        motion = reconstruct_motion(model, shifted, base=base, imu=imu, cutoff=cutoff, decimate=False)
         step = max(1, round(motion.sample_rate / (3.0 * cutoff)))
-        speeds.append(_rates_of_change(motion).thinned(step))
         motions.append(motion.thinned(step))
+        derivatives[id(motions[-1])] = _differentiate(motion).thinned(step)
     system = plan_system(model, motions[0])
-    by_sensor = [
-        [number for number, source in enumerate(system.sensing.measured) if source.name.rpartition(".")[0] == sensor]
-        for sensor in sensors
-    ]
-    parameters = model.parameters
-    of_motion = {id(motion): speed for motion, speed in zip(motions, speeds, strict=True)}
+    owners = [source.name.rpartition(".")[0] for source in system.sensing.measured]
+    by_sensor = [[number for number, owner in enumerate(owners) if owner == name] for name in lags if name != imu]
 
     def columns(system: System, motion: Motion, plan: RowPlan, maps: FloatArray) -> FloatArray:
-        speed = of_motion[id(motion)]
-        forces, changes = system.forces(motion), system.forces(speed)
+        derivative = derivatives[id(motion)]
+        forces, changes = system.forces(motion), system.forces(derivative)
         given = [np.einsum("nkm,nm->nk", maps, forces)]
         given += [np.einsum("nkm,nm->nk", maps[:, :, each], changes[:, each]) for each in by_sensor]
         if imu is not None:
             later, earlier = (
-                system.required_forces(plan, _base_moved(motion, speed, sign * _PROBE), parameters)
+                system.required_forces(plan, _shift_base(motion, derivative, sign * _PROBE), model.parameters)
                 for sign in (1.0, -1.0)
             )
             given.append((earlier - later) / (2.0 * _PROBE))
@@ -193,51 +200,40 @@ def _linearised(
     return build_base_equation(system, motions, columns)
 
 
-def _trimmed(recording: Recording, margin: float) -> Recording:
-    """Gives a stretch without its ends, where readings that were moved are missing."""
-    return recording.between(recording.time[0] + margin, recording.time[-1] - margin)
+def _differentiate(motion: Motion) -> Motion:
+    """Return the time derivatives of the measured quantities, in a Motion's fields."""
 
-
-def _rates_of_change(motion: Motion) -> Motion:
-    """Gives the time derivatives of what is measured, in a Motion's fields."""
-
-    def change(values: FloatArray) -> FloatArray:
+    def slope(values: FloatArray) -> FloatArray:
         return np.asarray(np.gradient(values, 1.0 / motion.sample_rate, axis=0))
 
-    return replace(
-        motion,
-        angular_velocity=change(motion.angular_velocity),
-        angular_acceleration=change(motion.angular_acceleration),
-        proper_acceleration=change(motion.proper_acceleration),
-        wrenches={name: change(values) for name, values in motion.wrenches.items()},
-    )
+    wrenches = {name: slope(values) for name, values in motion.wrenches.items()}
+    fields: dict[str, Any] = {name: slope(getattr(motion, name)) for name in _BASE_FIELDS}
+    return replace(motion, wrenches=wrenches, **fields)
 
 
-def _base_moved(motion: Motion, speed: Motion, lag: float) -> Motion:
-    fields: dict[str, Any] = {
-        name: getattr(motion, name) + lag * getattr(speed, name)
-        for name in ("angular_velocity", "angular_acceleration", "proper_acceleration")
-    }
+def _shift_base(motion: Motion, derivative: Motion, lag: float) -> Motion:
+    fields: dict[str, Any] = {name: getattr(motion, name) + lag * getattr(derivative, name) for name in _BASE_FIELDS}
     return replace(motion, **fields)
 
 
-def _solve(triangle: FloatArray) -> FloatArray:
-    """Gives the change of all lags that leaves the least, shape (n_lags,)."""
-    rest, change = triangle[:, 0] + triangle[:, 1], triangle[:, 2:]
-    damped = np.concatenate([change, np.eye(change.shape[1]) / _PRIOR])
-    right = np.concatenate([-rest, np.zeros(change.shape[1])])
+def _solve_step(triangle: FloatArray) -> FloatArray:
+    """Return the Gauss-Newton step of all lags, shape (n_lags,)."""
+    residual, jacobian = triangle[:, 0] + triangle[:, 1], triangle[:, 2:]
+    damped = np.concatenate([jacobian, np.eye(jacobian.shape[1]) / _PRIOR])
+    right = np.concatenate([-residual, np.zeros(jacobian.shape[1])])
     return np.asarray(np.linalg.lstsq(damped, right)[0])
 
 
 def _half_widths(equation: BaseEquation, cutoff: float) -> FloatArray:
-    """Gives half the width of each lag's interval, s, from the spread of its score from second to second."""
-    change = equation.columns[:, 2:]
-    rest = equation.columns[:, 0] + equation.columns[:, 1]
-    precision = np.full(change.shape[1], 1.0 / _PRIOR**2)
-    spread, freedom = spread_by_blocks(equation, change, rest, max(1, round(_BLOCK * 3.0 * cutoff)), precision)
-    return np.asarray(student.ppf(0.5 + 0.5 * _CONFIDENCE, freedom) * np.sqrt(np.diag(spread)))
+    """Return half the width of each lag's confidence interval, s."""
+    jacobian = equation.columns[:, 2:]
+    residual = equation.columns[:, 0] + equation.columns[:, 1]
+    precision = np.full(jacobian.shape[1], 1.0 / _PRIOR**2)
+    size = max(1, round(_BLOCK * 3.0 * cutoff))
+    covariance, freedom = block_jackknife_covariance(equation, jacobian, residual, size, precision)
+    return np.asarray(student.ppf(0.5 + 0.5 * _CONFIDENCE, freedom) * np.sqrt(np.diag(covariance)))
 
 
 def _misfit(equation: BaseEquation) -> float:
-    rest = equation.columns[:, 0] + equation.columns[:, 1]
-    return float(np.sqrt(rest @ rest / equation.freedom))
+    residual = equation.columns[:, 0] + equation.columns[:, 1]
+    return float(np.sqrt(residual @ residual / equation.freedom))

@@ -1,9 +1,9 @@
-"""Findings: one sentence each about what is wrong with a recording, where, and what to do."""
+"""Findings: one sentence each on a problem of a recording, its location and its remedy."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from steelyard.model import ColumnSource, translate
@@ -20,16 +20,16 @@ SEVERITIES: tuple[Severity, ...] = ("fault", "warning", "remark")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found.
+    """One problem of a recording, or a remark.
 
     Attributes:
-        severity: "fault": the recording means something else than its columns say, or cannot be used; "warning": it
-            hurts; "remark": good to know.
-        code: What kind of thing, one word or a few with hyphens; stable, for machines.
+        severity: "fault": columns do not hold what their names say, or the recording cannot be used; "warning": it
+            degrades results; "remark": for information.
+        code: Kind of the finding, one hyphenated word; stable, for machines.
         where: The column, joint, sensor or group concerned.
-        words: A sentence: what, where, what to do.
-        fix: Lines to write into the setup file, where that helps.
-        time: Seconds at which it hurts first, where that is known.
+        words: The message: what, where, what to do.
+        fix: Lines for the setup file, if they help.
+        time: Time of the first occurrence, s, if known.
     """
 
     severity: Severity
@@ -40,34 +40,27 @@ class Finding:
     time: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives it as plain values."""
-        return {
-            "severity": self.severity,
-            "code": self.code,
-            "where": self.where,
-            "words": self.words,
-            "fix": list(self.fix),
-            "time": self.time,
-        }
+        """Return plain values, for JSON."""
+        return asdict(self) | {"fix": list(self.fix)}
 
 
 def write_fix(setup: Setup, corrections: Mapping[str, ColumnSource]) -> tuple[str, ...]:
-    """Gives the lines of ``[recording.columns]`` that correct some columns, on top of the map that the setup has.
+    """Return the lines of ``[recording.columns]`` that correct columns, composed with the setup's map.
 
     Args:
         setup: The setup with which the recording was read.
-        corrections: By column, which column really holds it: ``scale * column + offset``.
+        corrections: By column, its true source: ``scale * column + offset``.
     """
     lines = {}
     for target, correction in corrections.items():
         theirs = source_of(setup, correction.name)
         scale = correction.scale * theirs.scale
         lines[target] = ColumnSource(theirs.name, scale, correction.scale * theirs.offset + correction.offset)
-    return ("[recording.columns]", *(_line(target, source) for target, source in _joined(lines).items()))
+    return ("[recording.columns]", *(_line(target, source) for target, source in _merge_axes(lines).items()))
 
 
 def source_of(setup: Setup, column: str) -> ColumnSource:
-    """Gives where a column comes from according to a setup's map; the column itself where the map is silent."""
+    """Return the source of a column according to a setup's map; the column itself if it is not mapped."""
     for target, source in setup.recording.columns.items():
         name = translate(column, target, source.name)
         if name is not None:
@@ -78,8 +71,8 @@ def source_of(setup: Setup, column: str) -> ColumnSource:
     return ColumnSource(column)
 
 
-def _joined(lines: Mapping[str, ColumnSource]) -> dict[str, ColumnSource]:
-    """Joins the lines of a sensor that differ in the axis alone into one with a ``*``."""
+def _merge_axes(lines: Mapping[str, ColumnSource]) -> dict[str, ColumnSource]:
+    """Merge the lines of a sensor that differ only in the axis into one with a ``*``."""
     groups: dict[str, list[str]] = {}
     for target in lines:
         groups.setdefault(target.rpartition(".")[0], []).append(target)
@@ -98,22 +91,8 @@ def _joined(lines: Mapping[str, ColumnSource]) -> dict[str, ColumnSource]:
 
 
 def _line(target: str, source: ColumnSource) -> str:
-    parts = [f"from = {_quoted(source.name)}"]
-    if source.scale != 1.0:
-        parts.append(f"scale = {_number(source.scale)}")
-    if source.offset != 0.0:
-        parts.append(f"offset = {_number(source.offset)}")
-    return (
-        f"{_quoted(target)} = {{ {', '.join(parts)} }}"
-        if len(parts) > 1
-        else f"{_quoted(target)} = {_quoted(source.name)}"
-    )
-
-
-def _quoted(text: str) -> str:
-    """Gives a TOML string; JSON's are a part of them."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _number(value: float) -> str:
-    return repr(float(f"{value:.10g}"))
+    # JSON strings are valid TOML strings.
+    key, name = (json.dumps(text, ensure_ascii=False) for text in (target, source.name))
+    numbers = {"scale": (source.scale, 1.0), "offset": (source.offset, 0.0)}
+    parts = [f"{what} = {float(f'{value:.10g}')!r}" for what, (value, default) in numbers.items() if value != default]
+    return f"{key} = {{ {', '.join([f'from = {name}', *parts])} }}" if parts else f"{key} = {name}"

@@ -1,4 +1,4 @@
-"""The Inspection of a recording: is it any good?"""
+"""The Inspection of a recording: its quality, and its problems with their remedies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import MotionError
+from steelyard.inspection.active_segments import choose_segments, corrected
+from steelyard.inspection.channel_spectra import ChannelSpectrum, estimate_channel_spectra
+from steelyard.inspection.check_state import CUTOFF, SensorChecks
 from steelyard.inspection.delays import Delays, estimate_lags
-from steelyard.inspection.door import ABSURD, check_clock, check_columns, check_joints, check_names, group_of
+from steelyard.inspection.entry_checks import (
+    ABSURD,
+    check_channel_names,
+    check_clock,
+    check_columns,
+    check_joints,
+    group_of,
+)
 from steelyard.inspection.findings import SEVERITIES, Finding
 from steelyard.inspection.sensor_checks import check_sensors
-from steelyard.inspection.spectra import Spectrum, find_spectra
-from steelyard.inspection.state import CUTOFF, SensorChecks
-from steelyard.inspection.stretches import choose_stretches, corrected
 from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
 from steelyard.inspection.weight import check_weight
@@ -33,41 +40,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """What one column is like.
+    """Properties of one column.
 
     Attributes:
-        name: The column.
+        name: Name of the column.
         group: The group in which it is shown.
-        column: Its readings.
-        spectrum: Its noise and its band; None where no stretch was long enough.
-        lows: The least reading in each of many equal bins of time, for plots.
-        highs: The greatest.
+        column: Statistics of its readings.
+        spectrum: Its noise and band; None if no segment was long enough.
+        lows: Minimum in each of many equal bins of time, for plots.
+        highs: Maximum in each bin.
     """
 
     name: str
     group: str
     column: Column
-    spectrum: Spectrum | None
+    spectrum: ChannelSpectrum | None
     lows: FloatArray
     highs: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """Whether a recording is any good.
+    """Result of inspecting a recording.
 
     Attributes:
-        name: Of the recording.
-        model: Name of the model that it was held against, or None.
-        row_count: Rows.
-        clock: The clock.
-        channels: The columns.
-        findings: What was found, the gravest first.
-        delays: How late the sensors are, where that could be found.
-        vertical_force: Mean force along the soles' normals and the weight that they carry, N; empty where not known.
-        misfit: Root mean square of what sensors and model disagree in, in units of the sensors' noise; None where it
-            could not be found.
-        corrections: The columns that findings correct, as ``(column, scale, offset)`` by name.
+        name: Name of the recording.
+        model: Name of the model that it was compared with, or None.
+        row_count: Number of rows.
+        clock: Properties of the clock.
+        channels: Properties of the columns.
+        findings: Findings, the most severe first.
+        delays: Sensor delays, or None if they could not be estimated.
+        vertical_force: Mean force along the soles' normals and the weight that they carry, N; empty if unknown.
+        misfit: RMS of the whitened residual of the base equation, in units of the sensors' noise; None if unknown.
+        corrections: Columns that findings correct, as ``(column, scale, offset)`` by name.
     """
 
     name: str
@@ -83,12 +89,12 @@ class Inspection:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """The findings without whose remedy the recording should not be used."""
+        """The findings that must be fixed before the recording is used."""
         return tuple(finding for finding in self.findings if finding.severity == "fault")
 
     @property
     def setup_lines(self) -> tuple[str, ...]:
-        """All lines to write into the setup, the columns under one heading."""
+        """All lines for the setup, the columns under one heading."""
         columns: dict[str, str] = {}
         others: list[str] = []
         for finding in self.findings:
@@ -104,11 +110,11 @@ class Inspection:
         return not self.faults
 
     def codes(self, severity: str | None = None) -> set[tuple[str, str]]:
-        """Gives what was found as pairs of code and place, of one severity or of all."""
+        """Return the findings as pairs of code and location, of one severity or of all."""
         return {(finding.code, finding.where) for finding in self.findings if severity in (None, finding.severity)}
 
     def summary(self) -> str:
-        """Gives the inspection in a few lines."""
+        """Return a summary in a few lines."""
         clock = self.clock
         lines = [
             f"{self.name}: {self.row_count} rows, {clock.end - clock.start:.2f} s at {clock.rate:.5g} Hz, "
@@ -116,11 +122,11 @@ class Inspection:
         ]
         lines += [f"  {finding.severity}: {finding.words}" for finding in self.findings]
         if not self.findings:
-            lines.append("  nothing wrong was found")
+            lines.append("  no problems found")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives everything as plain values, for JSON; what is not a number becomes None."""
+        """Return plain values, for JSON; NaN becomes None."""
         clock = self.clock
         plain = {
             "recording": self.name,
@@ -169,27 +175,27 @@ def _without_nan(value: Any) -> Any:
 
 
 def inspect_recording(recording: Recording, model: Model | None = None) -> Inspection:
-    """Tells whether a recording is any good.
+    """Inspect a recording for problems.
 
-    One pass over all of it checks the clock, the names, gaps, limits and units. The stretches in which the robot moves
-    most, a minute together, are then held against the model: how the sensors are mounted, in which units they read,
-    their offsets and delays, and the noise floor and band of each channel.
+    One pass over all of it checks the clock, names, gaps, limits and units. The segments with the most motion, a minute
+    in total, are then compared with the model: mounting, units, offsets and delays of the sensors, and the noise floor
+    and band of each channel.
 
     Args:
         recording: The recording; it may be larger than memory.
-        model: The robot, with its sensors and soles; without it, only what needs no model is checked.
+        model: The robot, with its sensors and soles; without it, only checks that need no model are made.
     """
     survey = survey_recording(recording)
     findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
     sensors = _sensor_names(model) if model is not None else set()
     findings += [*check_clock(survey), *check_columns(survey, sensors)]
-    stretches = choose_stretches(recording, survey, _heard(survey))
-    spectra = find_spectra(stretches) if stretches else {}
+    segments = choose_segments(recording, survey, _usable_columns(survey))
+    spectra = estimate_channel_spectra(segments) if segments else {}
     checks: SensorChecks | None = None
     force: dict[str, float] = {}
     if model is not None:
         with one_blas_thread():
-            checks, force = _check_with_model(recording, model, survey, stretches, findings)
+            checks, force = _check_with_model(recording, model, survey, segments, findings)
     channels = tuple(
         Channel(name, group_of(name), column, spectra.get(name), survey.lows[name], survey.highs[name])
         for name, column in survey.columns.items()
@@ -213,50 +219,50 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
 
 
 def estimate_delays(model: Model, recording: Recording, *, imu: str | None = None) -> Delays:
-    """Estimates how late the wrench sensors and an inertial sensor are against the encoders, each with an interval.
+    """Estimate the delays of the wrench sensors and an IMU relative to the encoders, with confidence intervals.
 
-    ``recording.without_delays(delays.values)`` takes them out.
+    ``recording.without_delays(delays.values)`` corrects them.
 
     Args:
         model: The model.
-        recording: The recording; the minute in which the robot moves most counts.
-        imu: The inertial sensor; by default the first of the setup.
+        recording: The recording; the minute with the most motion is used.
+        imu: Name of the IMU; by default the first of the setup.
 
     Raises:
-        MotionError: No stretch is long enough, or no wrench sensor is recorded.
+        MotionError: No segment is long enough, or no wrench sensor is recorded.
         RecordingError: A column is missing.
-        EvidenceError: What is not measured explains everything.
+        EvidenceError: Unmeasured components leave no equation.
     """
     survey = survey_recording(recording)
-    stretches = choose_stretches(recording, survey, _needed(model, survey))
-    if not stretches:
-        raise MotionError(f"{recording.name} has no stretch of motion without gaps; see `steelyard inspect`")
+    segments = choose_segments(recording, survey, _sensor_columns(model, survey))
+    if not segments:
+        raise MotionError(f"{recording.name} has no gap-free segment of motion; see `steelyard inspect`")
     names = [each.name for each in model.setup.imus if f"{each.name}.accel.x" in recording.values]
     chosen = imu if imu is not None else next(iter(names), None)
     with one_blas_thread():
-        return estimate_lags(model, stretches, imu=chosen, cutoff=CUTOFF)
+        return estimate_lags(model, segments, imu=chosen, cutoff=CUTOFF)
 
 
 def _check_with_model(
-    recording: Recording, model: Model, survey: Survey, stretches: list[Recording], findings: list[Finding]
+    recording: Recording, model: Model, survey: Survey, segments: list[Recording], findings: list[Finding]
 ) -> tuple[SensorChecks | None, dict[str, float]]:
-    setup = _read_with(model, recording)
-    findings += check_names(model, survey)
+    setup = _applied_setup(model, recording)
+    findings += check_channel_names(model, survey)
     joint_findings, corrections = check_joints(model, survey, setup)
     findings += joint_findings
-    if stretches:
-        findings += check_velocities(model, setup, corrected(stretches, corrections), CUTOFF)
+    if segments:
+        findings += check_velocities(model, setup, corrected(segments, corrections), CUTOFF)
     checks: SensorChecks | None = None
     obstacle = _obstacle(model, survey, findings)
-    used = [] if obstacle else choose_stretches(recording, survey, _needed(model, survey))
+    used = [] if obstacle else choose_segments(recording, survey, _sensor_columns(model, survey))
     if used:
         checks = SensorChecks(model, used, setup)
         checks.correct(corrections)
         check_sensors(checks)
         findings += checks.findings
     elif _sensor_names(model):
-        why = obstacle or "no stretch of four seconds is without gaps"
-        words = f"the sensors could not be held against the model: {why}"
+        why = obstacle or "no segment of four seconds is free of gaps"
+        words = f"the sensors could not be compared with the model: {why}"
         findings.append(Finding("remark", "not-checked", "sensors", words))
     found, force = check_weight(model, setup, survey, checks.corrections if checks else {})
     if found is not None:
@@ -268,8 +274,8 @@ def _sensor_names(model: Model) -> set[str]:
     return {*(imu.name for imu in model.setup.imus), *(sensor.name for sensor in model.setup.wrench_sensors)}
 
 
-def _read_with(model: Model, recording: Recording) -> Setup:
-    """Gives the setup whose map and delays were applied when the recording was read: the model's, or none of either."""
+def _applied_setup(model: Model, recording: Recording) -> Setup:
+    """Return the setup whose map and delays were applied when the recording was read: the model's, or neither."""
     setup = model.setup
     if recording.mapped:
         return setup
@@ -282,7 +288,7 @@ def _read_with(model: Model, recording: Recording) -> Setup:
 
 
 def _obstacle(model: Model, survey: Survey, findings: list[Finding]) -> str:
-    """Gives why the sensors cannot be held against the model, or nothing."""
+    """Return why the sensors cannot be compared with the model, or an empty string."""
     if model.base != "floating":
         return "the base is fixed, and joint torques are not checked"
     if any(model.joint(joint).velocity_size != 1 for joint in model.joints):
@@ -291,7 +297,7 @@ def _obstacle(model: Model, survey: Survey, findings: list[Finding]) -> str:
     for code, words in (
         ("missing-joint", "a joint's position is missing"),
         ("missing-axis", "an axis of a sensor is missing"),
-        ("absurd", "there are absurd numbers"),
+        ("absurd", "there are absurd values"),
     ):
         if code in codes:
             return words
@@ -299,25 +305,25 @@ def _obstacle(model: Model, survey: Survey, findings: list[Finding]) -> str:
     return f"there is no reading of the joint {silent[0]!r}" if silent else ""
 
 
-def _heard(survey: Survey) -> list[str]:
-    """Gives the columns that have readings all along, often enough for a motion."""
+def _usable_columns(survey: Survey) -> list[str]:
+    """Return the columns with readings throughout, at a rate sufficient for a motion."""
     span = survey.clock.end - survey.clock.start
-    heard = {
+    usable = {
         name: column.count
         for name, column in survey.columns.items()
         if column.count and column.silence < 0.5 * span and max(abs(column.low), abs(column.high)) < ABSURD
     }
-    return [name for name, count in heard.items() if count > span / LONGEST_GAP] or list(heard)
+    return [name for name, count in usable.items() if count > span / LONGEST_GAP] or list(usable)
 
 
-def _needed(model: Model, survey: Survey) -> list[str]:
-    """Gives the columns that the physics of the sensors needs, as far as they are there and not dead."""
+def _sensor_columns(model: Model, survey: Survey) -> list[str]:
+    """Return the recorded columns that the sensor checks need, without dead sensors."""
     setup = model.setup
     wanted = [f"q.{joint}" for joint in model.joints]
     groups = [[f"{imu.name}.{kind}.{axis}" for kind in ("gyro", "accel") for axis in "xyz"] for imu in setup.imus]
     groups += [[f"{sensor.name}.{axis}" for axis in sensor.axes] for sensor in setup.wrench_sensors]
     for group in groups:
-        # Sensors that come too slowly for a motion would leave no stretch at all.
+        # Sensors too slow for a motion would leave no segment at all.
         least = (survey.clock.end - survey.clock.start) / LONGEST_GAP
         alive = all(name in survey.columns and survey.columns[name].count > least for name in group)
         if alive and any(survey.columns[name].spread > 0.0 for name in group):

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from steelyard.inspection.inspection import Channel, Inspection
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Colours that can be told apart by everybody (Okabe and Ito)."""
+"""Palette for colour-blind readers (Okabe and Ito)."""
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+"""Bits of the dots of a braille character (Unicode block U+2800), by row and column."""
+
 _UNITS = {
     "q": "rad",
     "q_command": "rad",
@@ -38,13 +40,13 @@ _UNITS = {
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """What one plot shows.
+    """Contents of one plot.
 
     Attributes:
-        title: Its heading.
-        unit: Of what it shows.
-        channels: The channels, at most as many as there are `COLOURS`.
-        left_out: How many of the group are not shown.
+        title: Heading.
+        unit: Unit of the readings.
+        channels: The channels, at most as many as `COLOURS`.
+        left_out: Number of channels of the group that are not shown.
     """
 
     title: str
@@ -54,14 +56,14 @@ class Plot:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Least and greatest reading."""
+        """Minimum and maximum."""
         low = min(float(np.nanmin(channel.lows)) for channel in self.channels)
         high = max(float(np.nanmax(channel.highs)) for channel in self.channels)
         return low, high
 
 
 def plan_plots(inspection: Inspection) -> list[Plot]:
-    """Gives a plot for each group of columns; of a large group, the channels that move most."""
+    """Return a plot for each group of columns; of a large group, the channels with the largest range."""
     groups: dict[str, list[Channel]] = {}
     for channel in inspection.channels:
         if channel.column.count:
@@ -76,10 +78,10 @@ def plan_plots(inspection: Inspection) -> list[Plot]:
 
 
 def draw_braille(plot: Plot, width: int, height: int) -> list[list[tuple[str, str | None]]]:
-    """Gives rows of characters with their colours; each character holds two by four dots.
+    """Draw a plot as rows of coloured characters; each character has two by four dots.
 
     Args:
-        plot: What to draw.
+        plot: The plot.
         width: Characters across.
         height: Rows of characters.
     """
@@ -88,7 +90,7 @@ def draw_braille(plot: Plot, width: int, height: int) -> list[list[tuple[str, st
     dots = np.zeros((height, width), dtype=np.int64)
     colours: list[list[str | None]] = [[None] * width for _ in range(height)]
     for channel, colour in zip(plot.channels, COLOURS, strict=False):
-        for column, (least, greatest) in enumerate(_resampled(channel, 2 * width)):
+        for column, (least, greatest) in enumerate(_resample(channel, 2 * width)):
             if np.isnan(least):
                 continue
             first = round((1.0 - (greatest - low) / span) * (4 * height - 1))
@@ -102,8 +104,8 @@ def draw_braille(plot: Plot, width: int, height: int) -> list[list[tuple[str, st
     ]
 
 
-def _resampled(channel: Channel, count: int) -> list[tuple[float, float]]:
-    """Gives least and greatest reading in each of `count` bins."""
+def _resample(channel: Channel, count: int) -> list[tuple[float, float]]:
+    """Return minimum and maximum in each of `count` bins."""
     edges = np.linspace(0, len(channel.lows), count + 1)
     result = []
     for start, stop in pairwise(edges):
@@ -115,7 +117,7 @@ def _resampled(channel: Channel, count: int) -> list[tuple[float, float]]:
 
 
 def draw_png(inspection: Inspection, path: Path) -> None:
-    """Draws all plots into one PNG.
+    """Draw all plots into one PNG.
 
     Raises:
         RecordingError: matplotlib is missing, or the file cannot be written.
@@ -126,17 +128,17 @@ def draw_png(inspection: Inspection, path: Path) -> None:
         raise RecordingError('PNG plots need matplotlib; install it with: pip install "steelyard[plot]"') from error
     plots = plan_plots(inspection)
     if not plots:
-        raise RecordingError(f"{inspection.name} holds no readings; there is nothing to draw")
+        raise RecordingError(f"{inspection.name} holds no readings to draw; check the logger")
     figure = Figure(figsize=(10.0, 1.7 * len(plots) + 0.8), layout="constrained")
     figure.suptitle(_escaped(inspection.name), x=0.01, ha="left", fontsize=11, fontweight="bold")
     axes = np.atleast_1d(figure.subplots(len(plots), 1, sharex=True))
     time = np.linspace(inspection.clock.start, inspection.clock.end, BINS)
     for axis, plot in zip(axes, plots, strict=True):
         for channel, colour in zip(plot.channels, COLOURS, strict=False):
-            lows, highs = _joined(channel.lows), _joined(channel.highs)
+            lows, highs = _bridge_bins(channel.lows), _bridge_bins(channel.highs)
             axis.fill_between(time, lows, highs, color=colour, alpha=0.35, linewidth=0.0)
             axis.plot(time, 0.5 * (lows + highs), color=colour, linewidth=0.9, label=_escaped(short_name(channel)))
-        left_out = f" (the {len(plot.channels)} that move most of {len(plot.channels) + plot.left_out})"
+        left_out = f" (the {len(plot.channels)} of {len(plot.channels) + plot.left_out} with the largest range)"
         axis.set_title(_escaped(plot.title) + (left_out if plot.left_out else ""), loc="left", fontsize=9)
         axis.set_ylabel(plot.unit, fontsize=8)
         axis.tick_params(labelsize=7)
@@ -150,15 +152,15 @@ def draw_png(inspection: Inspection, path: Path) -> None:
 
 
 def short_name(channel: Channel) -> str:
-    """Gives a channel's name without its group's."""
+    """Return a channel's name without its group's."""
     for stem in (channel.group, channel.group.rpartition(".")[0]):
         if stem and channel.name.startswith(f"{stem}."):
             return channel.name.removeprefix(f"{stem}.")
     return channel.name
 
 
-def _joined(values: FloatArray) -> FloatArray:
-    """Joins single empty bins, where a slow recording has fewer rows than there are bins."""
+def _bridge_bins(values: FloatArray) -> FloatArray:
+    """Interpolate over single empty bins of a slow recording, which has fewer rows than there are bins."""
     there = np.flatnonzero(np.isfinite(values))
     if len(there) < 2 or len(there) == len(values):
         return values
@@ -167,10 +169,10 @@ def _joined(values: FloatArray) -> FloatArray:
 
 
 def _escaped(text: str) -> str:
-    """Keeps a name from being read as mathematics, and on one line."""
+    """Escape a name for matplotlib, which would read ``$`` as mathematics, and keep it on one line."""
     return " ".join(text.split()).replace("$", r"\$")
 
 
 def legend(plot: Plot) -> Sequence[tuple[str, str]]:
-    """Gives the channels' short names with their colours."""
+    """Return the channels' short names with their colours."""
     return [(short_name(channel), colour) for channel, colour in zip(plot.channels, COLOURS, strict=False)]

@@ -1,4 +1,4 @@
-"""One pass over a recording of any length: what each column holds, how even the clock is, and where the robot moves."""
+"""Survey of a recording in one pass: statistics of each column, regularity of the clock, and activity over time."""
 
 from __future__ import annotations
 
@@ -16,26 +16,33 @@ if TYPE_CHECKING:
     from steelyard.recording import Recording
 
 BINS = 480
-"""Bins of time over which the course of each column is kept, for plots."""
+"""Time bins of each column's minimum and maximum, for plots. Set by judgement: two braille dots for each of 240
+characters, wider than any terminal plot."""
 
-STRETCH = 10.0
-"""Seconds of the stretches that are looked at closely."""
+SEGMENT_LENGTH = 10.0
+"""Length (s) of the segments of the detailed checks. Set by judgement: six of them cover different motions in a
+minute."""
 
 _MOST_BLOCKS = 20_000
+"""Most blocks in which activity is counted: two days of 10 s. A bound on memory, for absurd times."""
+
 _CLIP = 1e100
+"""Bound of readings in sums, whose squares stay finite; far above any reading (`ABSURD`)."""
+
 _LONG_STEP = 1.0
+"""Step of the clock (s) that ends a freeze: nothing is known of the readings in between. Set by judgement."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How even a clock is.
+    """Regularity of a clock.
 
     Attributes:
         start: First time, s.
         end: Last time, s.
-        rate: Usual rows a second.
-        jitter: Standard deviation of the steps between gaps, s.
-        gaps: Beginning and length of each gap, s; a gap is longer than `tolerated_silence`.
+        rate: Usual rate, Hz.
+        jitter: Standard deviation of the steps without gaps, s.
+        gaps: Start and length of each gap, s; a gap is longer than `tolerated_silence`.
     """
 
     start: float
@@ -47,18 +54,18 @@ class Clock:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds.
+    """Statistics of a column.
 
     Attributes:
         count: Number of readings.
-        mean: Their mean.
-        spread: Their standard deviation.
-        low: The least.
-        high: The greatest.
-        low_time: When the least was, s.
-        high_time: When the greatest was, s.
+        mean: Mean.
+        spread: Standard deviation.
+        low: Minimum.
+        high: Maximum.
+        low_time: Time of the minimum, s.
+        high_time: Time of the maximum, s.
         silence: Longest time without a reading, s.
-        silence_start: When it began, s.
+        silence_start: Its start, s.
     """
 
     count: int
@@ -74,7 +81,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Freeze:
-    """How long a sensor of several axes gave the very same readings: seconds, and when that began."""
+    """Longest run of identical readings of a multi-axis sensor: length and start, s."""
 
     length: float
     start: float
@@ -82,16 +89,16 @@ class Freeze:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over a recording finds.
+    """Result of one pass over a recording.
 
     Attributes:
-        clock: The clock.
-        columns: By name.
+        clock: Regularity of the clock.
+        columns: Statistics by column.
         freezes: By group of axes (``left_foot``, ``pelvis.gyro``), the longest freeze.
-        block: Seconds of each block over which activity is counted: `STRETCH`, or longer where time is absurdly long.
-        activity: How much the joints move in each block, rad², shape (n_blocks,).
-        lows: By column, the least reading in each of `BINS` equal bins of time; not a number where there is none.
-        highs: The greatest, likewise.
+        block: Length (s) of the blocks of `activity`: `SEGMENT_LENGTH`, or longer for absurd durations.
+        activity: Variance of the joint positions in each block, summed over joints, rad², shape (n_blocks,).
+        lows: By column, the minimum in each of `BINS` equal bins of time; NaN without a reading.
+        highs: The maximum, likewise.
     """
 
     clock: Clock
@@ -104,7 +111,7 @@ class Survey:
 
 
 def survey_clock(time: FloatArray) -> Clock:
-    """Gives how even a clock is."""
+    """Return the regularity of a clock."""
     steps = np.diff(time)
     long = steps > tolerated_silence(time)
     gaps = tuple((float(time[row]), float(steps[row])) for row in np.flatnonzero(long))
@@ -113,13 +120,13 @@ def survey_clock(time: FloatArray) -> Clock:
 
 
 def survey_recording(recording: Recording) -> Survey:
-    """Gives what a recording holds, in one pass over its chunks."""
+    """Survey a recording in one pass over its chunks."""
     names = recording.columns
     start = float(recording.time[0])
-    tallies = _Tallies(len(names), start)
+    tallies = _Statistics(len(names), start)
     freezes = {group: _FreezeTally(axes) for group, axes in axis_groups(names).items()}
     joints = [number for number, name in enumerate(names) if name.startswith("q.")]
-    length = max(STRETCH, recording.duration / _MOST_BLOCKS)
+    length = max(SEGMENT_LENGTH, recording.duration / _MOST_BLOCKS)
     blocks = int(recording.duration // length) + 1
     sums, squares, counts = (np.zeros((blocks, len(joints))) for _ in range(3))
     lows, highs = np.full((BINS, len(names)), np.nan), np.full((BINS, len(names)), np.nan)
@@ -137,7 +144,7 @@ def survey_recording(recording: Recording) -> Survey:
         block = ((chunk.time - start) // length).astype(np.int64)
         moving = table[joints]
         there = np.isfinite(moving)
-        # About the first reading: squares of small motions on large angles would be lost.
+        # Relative to the first reading: small motions about large angles would cancel.
         shifted = np.where(there, np.clip(moving, -_CLIP, _CLIP) - tallies.reference[joints, None], 0.0)
         edges = np.flatnonzero(np.diff(block, prepend=-1))
         for total, values in ((sums, shifted), (squares, shifted**2), (counts, there.astype(np.float64))):
@@ -156,7 +163,7 @@ def survey_recording(recording: Recording) -> Survey:
 
 
 def axis_groups(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Gives the columns of each sensor that has several axes: wrenches by sensor, inertial ones by sensor and kind."""
+    """Return the columns of each multi-axis sensor: wrenches by sensor, IMUs by sensor and quantity."""
     groups: dict[str, list[str]] = {}
     for name in names:
         parts = parse_column(name)
@@ -166,8 +173,8 @@ def axis_groups(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return {group: tuple(members) for group, members in groups.items()}
 
 
-class _Tallies:
-    """Counts, means, spreads, extremes and silences of columns, chunk by chunk."""
+class _Statistics:
+    """Counts, means, deviations, extremes and dropouts of columns, chunk by chunk."""
 
     def __init__(self, count: int, start: float) -> None:
         self.reference = np.full(count, np.nan)
@@ -191,7 +198,7 @@ class _Tallies:
             if np.isnan(self.reference[number]):
                 self.reference[number] = np.clip(values[0], -_CLIP, _CLIP)
             self._add_silence(number, times)
-            # Absurd numbers, which are told of by their extremes, must not overflow.
+            # Absurd values, which are reported from the extremes, must not overflow.
             shifted = np.clip(values, -_CLIP, _CLIP) - self.reference[number]
             self.count[number] += len(values)
             self.sum[number] += shifted.sum()
@@ -219,28 +226,18 @@ class _Tallies:
             silence, began = self.silence[number], self.silence_start[number]
             if rest > silence:
                 silence, began = rest, self.last[number]
-            if count == 0:
-                columns.append(Column(0, np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, float(silence), float(began)))
-                continue
-            shift = self.sum[number] / count
-            columns.append(
-                Column(
-                    count,
-                    float(self.reference[number] + shift),
-                    float(np.sqrt(max(self.square[number] / count - shift**2, 0.0))),
-                    float(self.low[number]),
-                    float(self.high[number]),
-                    float(self.low_time[number]),
-                    float(self.high_time[number]),
-                    float(silence),
-                    float(began),
-                )
-            )
+            values = [np.nan] * 6
+            if count:
+                shift = self.sum[number] / count
+                spread = np.sqrt(max(self.square[number] / count - shift**2, 0.0))
+                extremes = (self.low, self.high, self.low_time, self.high_time)
+                values = [self.reference[number] + shift, spread, *(each[number] for each in extremes)]
+            columns.append(Column(count, *(float(value) for value in (*values, silence, began))))
         return columns
 
 
 class _FreezeTally:
-    """The longest time over which all axes of a sensor gave the very same readings, chunk by chunk."""
+    """Longest run of identical readings of all axes of a sensor, chunk by chunk."""
 
     def __init__(self, axes: tuple[str, ...]) -> None:
         self.axes = axes
@@ -256,11 +253,11 @@ class _FreezeTally:
             return
         if self.last is None:
             self.last, self.since = table[:, 0], time[0]
-        # Plates and drivers that cut small forces off read exact zeros: these are no freeze.
+        # Plates and drivers with a dead band read exact zeros: these are not a freeze.
         changed = np.any(np.diff(table, axis=1, prepend=self.last[:, None]) != 0.0, axis=0) | ~np.any(table, axis=0)
         changed |= np.diff(time, prepend=time[0]) > _LONG_STEP
         starts = np.concatenate([[self.since], time[changed]])
-        # A freeze lasts from a change to the last equal reading, which is the one before the next change.
+        # A freeze lasts from a change to the last equal reading, the one before the next change.
         before = np.concatenate([[self.since], time[:-1]])
         ends = np.concatenate([before[changed], [time[-1]]])
         longest = int(np.argmax(ends - starts))

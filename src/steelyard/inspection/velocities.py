@@ -1,4 +1,4 @@
-"""Recorded joint velocities against the positions' own rate of change."""
+"""Recorded joint velocities compared with differentiated positions."""
 
 from __future__ import annotations
 
@@ -15,24 +15,32 @@ from steelyard.wording import in_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.arrays import BoolArray, FloatArray
     from steelyard.model import Model, Setup
     from steelyard.recording import Recording
 
 _MOVING = 0.02
-_ALIKE = 0.2
+"""Standard deviation (rad/s, m/s) of the velocity above which a joint is checked. Set by judgement: above the noise of
+velocities cut off at 5 Hz."""
+
+_GAIN_TOLERANCE = 0.2
+"""Tolerated relative error of a velocity's gain. Set by judgement: drives filter velocities; wrong units are far
+off."""
+
 _CORRELATED = 0.9
+"""Correlation below which a velocity is wrong. Set by judgement: delays of drives leave more."""
 
 
-def check_velocities(model: Model, setup: Setup, stretches: Sequence[Recording], cutoff: float) -> list[Finding]:
-    """Gives joints whose recorded velocity is not the rate of change of their position.
+def check_velocities(model: Model, setup: Setup, segments: Sequence[Recording], cutoff: float) -> list[Finding]:
+    """Return findings about joints whose recorded velocity is not the derivative of their position.
 
     Args:
         model: The model.
-        setup: The setup with whose map the recording was read.
-        stretches: Evenly sampled stretches in memory, with positions and velocities.
-        cutoff: Frequency (Hz) up to which they are compared.
+        setup: The setup whose map was applied when the recording was read.
+        segments: Evenly sampled segments in memory, with positions and velocities.
+        cutoff: Cutoff of the comparison, Hz.
     """
-    columns = stretches[0].values
+    columns = segments[0].values
     joints = [
         joint
         for joint in model.joints
@@ -41,10 +49,10 @@ def check_velocities(model: Model, setup: Setup, stretches: Sequence[Recording],
     if not joints:
         return []
     parts = []
-    for stretch in stretches:
+    for segment in segments:
         try:
-            true = smooth_columns(stretch, [f"q.{joint}" for joint in joints], butterworth(cutoff), derivative=1)
-            read = smooth_columns(stretch, [f"v.{joint}" for joint in joints], butterworth(cutoff))
+            true = smooth_columns(segment, [f"q.{joint}" for joint in joints], butterworth(cutoff), derivative=1)
+            read = smooth_columns(segment, [f"v.{joint}" for joint in joints], butterworth(cutoff))
         except MotionError:
             continue
         if len(read):
@@ -57,25 +65,23 @@ def check_velocities(model: Model, setup: Setup, stretches: Sequence[Recording],
     gains = np.sum(true * read, axis=0) / squares
     norms = np.sqrt(squares * np.maximum(np.sum(read**2, axis=0), 1e-12))
     correlations = np.sum(true * read, axis=0) / norms
-    return _say(model, setup, joints, moving, gains, correlations)
+    return _report(model, setup, joints, moving, gains, correlations)
 
 
-def _say(
-    model: Model,
-    setup: Setup,
-    joints: Sequence[str],
-    moving: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    gains: np.ndarray[tuple[int], np.dtype[np.float64]],
-    correlations: np.ndarray[tuple[int], np.dtype[np.float64]],
+def _report(
+    model: Model, setup: Setup, joints: Sequence[str], moving: BoolArray, gains: FloatArray, correlations: FloatArray
 ) -> list[Finding]:
-    turning = np.array([model.joint(joint).kind != "prismatic" for joint in joints])
-    in_degrees = moving & turning & (np.abs(gains * UNITS["deg/s"] - 1.0) < _ALIKE)
-    if np.count_nonzero(in_degrees) > 0.5 * np.count_nonzero(moving & turning):
-        which = [f"v.{joint}" for joint, is_turning in zip(joints, turning, strict=True) if is_turning]
+    rotating = np.array([model.joint(joint).kind != "prismatic" for joint in joints])
+    in_degrees = moving & rotating & (np.abs(gains * UNITS["deg/s"] - 1.0) < _GAIN_TOLERANCE)
+    if np.count_nonzero(in_degrees) > 0.5 * np.count_nonzero(moving & rotating):
+        which = [f"v.{joint}" for joint, rotates in zip(joints, rotating, strict=True) if rotates]
         fix = write_fix(setup, {name: ColumnSource(name, UNITS["deg/s"]) for name in which})
-        words = "the joint velocities are in deg/s: they are 57 times the positions' rate of change; write the unit"
+        words = (
+            "the joint velocities are in deg/s: they are 57 times the positions' derivatives; state the unit in the "
+            "setup"
+        )
         return [Finding("fault", "velocity-unit", "v", words, fix)]
-    wrong = moving & ((np.abs(gains - 1.0) > _ALIKE) | (correlations < _CORRELATED))
+    wrong = moving & ((np.abs(gains - 1.0) > _GAIN_TOLERANCE) | (correlations < _CORRELATED))
     if not np.any(wrong):
         return []
     names = [joint for joint, is_wrong in zip(joints, wrong, strict=True) if is_wrong]
@@ -85,8 +91,8 @@ def _say(
             "warning",
             "velocity",
             names[0],
-            f"the recorded velocity of {in_words([repr(name) for name in names])} is not the rate of change of the "
+            f"the recorded velocity of {in_words([repr(name) for name in names])} is not the derivative of the "
             f"position (of {joints[worst]!r}, {gains[worst]:.2f} times it, correlation {correlations[worst]:.2f}); "
-            "positions alone are used",
+            "only positions are used",
         )
     ]

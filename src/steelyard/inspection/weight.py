@@ -1,4 +1,4 @@
-"""The mean vertical force against the model's weight."""
+"""Mean vertical force compared with the model's weight."""
 
 from __future__ import annotations
 
@@ -19,23 +19,30 @@ if TYPE_CHECKING:
     from steelyard.model import Model, Setup
 
 _REMARK = 0.02
+"""Relative difference of force and weight from which a remark is made. Set by judgement: usual gain errors of wrench
+sensors."""
+
 _WARNING = 0.25
+"""Relative difference from which it is a warning. Set by judgement: more than CAD masses are off; true robots of the
+laboratory differ by 20 % a link."""
+
 _PLAUSIBLE = 0.2
+"""Relative difference within which another sign or unit explains the force. Set by judgement, below `_WARNING`."""
 
 
 def check_weight(
     model: Model, setup: Setup, survey: Survey, corrections: Mapping[str, ColumnSource]
 ) -> tuple[Finding | None, dict[str, float]]:
-    """Compares the mean force along the soles' normals with the weight that the sensors carry.
+    """Compare the mean force along the soles' normals with the weight that the sensors carry.
 
     Args:
         model: The model.
-        setup: The setup with whose map the recording was read.
-        survey: What one pass over the recording found.
-        corrections: By column, which column of the recording really holds it.
+        setup: The setup whose map was applied when the recording was read.
+        survey: Survey of the recording.
+        corrections: By column, its true source in the recording.
 
     Returns:
-        What is to be said, and the numbers: ``force`` and ``weight`` (N); empty where there is no sensor at each sole.
+        A finding or None, and ``force`` and ``weight`` (N); empty if a sole has no sensor.
     """
     total, carried = 0.0, np.ones(len(model.bodies), dtype=np.bool_)
     by_name = {sensor.name: sensor for sensor in model.setup.wrench_sensors}
@@ -70,8 +77,8 @@ def check_weight(
         return None, numbers
     names = list(linked)
     for code, factor, words in (
-        ("wrench-sign", -1.0, "read with the opposite sign: together they push the robot down"),
-        ("wrench-unit", STANDARD_GRAVITY, "seem to read in kilograms: together they carry a tenth of the robot"),
+        ("wrench-sign", -1.0, "read with the opposite sign: their sum points downwards"),
+        ("wrench-unit", STANDARD_GRAVITY, "seem to read in kilograms: their sum is a tenth of the robot's weight"),
     ):
         if abs(factor * total / weight - 1.0) < _PLAUSIBLE:
             fix = {
@@ -83,9 +90,9 @@ def check_weight(
     severity: Severity = "warning" if abs(share) > _WARNING else "remark"
     side = "above" if share > 0.0 else "below"
     advice = (
-        "weigh the robot: the model, the sensors' gain, or something that carries part of it is wrong"
+        "weigh the robot: the model's mass or the sensors' gain is wrong, or something else carries part of it"
         if severity == "warning"
-        else "weigh the robot to know whether the model or the sensors are off"
+        else "weigh the robot to find out whether the model or the sensors are off"
     )
     return (
         Finding(

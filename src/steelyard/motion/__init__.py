@@ -1,4 +1,4 @@
-"""Motions: clean, on one clock, with derivatives."""
+"""Motions: smoothed, on one clock, with derivatives."""
 
 from steelyard.motion.base_choice import BASES
 from steelyard.motion.base_state import neutral_posture, sole_normal
@@ -8,8 +8,8 @@ from steelyard.motion.frame_motion import body_motions, frame_motion, tree_motio
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
 from steelyard.motion.reconstruct import Base, reconstruct_motion, stream_motion
+from steelyard.motion.segments import LONGEST_GAP, interpolate_gaps, split_at_gaps
 from steelyard.motion.smoothing import butterworth
-from steelyard.motion.stretches import LONGEST_GAP, clean_parts
 
 __all__ = [
     "BASES",
@@ -20,8 +20,8 @@ __all__ = [
     "body_motions",
     "butterworth",
     "check_offsets",
-    "clean_parts",
     "frame_motion",
+    "interpolate_gaps",
     "motion_from_arrays",
     "motion_from_generalized",
     "neutral_posture",
@@ -29,6 +29,7 @@ __all__ = [
     "reconstruct_motion",
     "smooth_columns",
     "sole_normal",
+    "split_at_gaps",
     "stream_motion",
     "tree_motion",
     "units_of",

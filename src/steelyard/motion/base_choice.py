@@ -1,4 +1,4 @@
-"""Choosing what tells of the base link's motion: as asked for, or as the model and the recording have it."""
+"""Choice of the source of the base link's motion: as requested, or from what the model and the recording offer."""
 
 from __future__ import annotations
 
@@ -28,39 +28,40 @@ def choose_base(
     sole: str | None,
     positions: Positions,
 ) -> tuple[BaseSource, str]:
-    """Gives what tells of the base link's motion, and that in words.
+    """Choose the source of the base link's motion; return it with a note.
 
     Args:
         model: The model.
         recording: The recording.
-        readings: Of the inertial sensors' columns.
-        base: What was asked for.
-        imu: Name of the inertial sensor that was asked for.
-        sole: Name of the sole that was asked for.
+        readings: Sampling of the IMU columns.
+        base: Requested source, or None.
+        imu: Name of the requested IMU, or None.
+        sole: Name of the requested sole, or None.
         positions: Which joint positions are used.
 
     Raises:
-        MotionError: These do not fit each other, the model or the recording.
+        MotionError: The request is inconsistent, or does not match the model or the recording.
     """
     if base is None:
         base = "fixed" if model.base == "fixed" else "sole" if positions == "q_command" else "imu"
     if base not in BASES:
         raise MotionError(f"the base is {base!r}; choose 'imu', 'sole', 'pose' or 'fixed'")
-    if imu is not None and base != "imu":
-        raise MotionError(f"an inertial sensor, {imu!r}, is named, but the base is {base!r}; leave one of them out")
-    if sole is not None and base != "sole":
-        raise MotionError(f"a sole, {sole!r}, is named, but the base is {base!r}; leave one of them out")
+    for name, kind in ((imu, "imu"), (sole, "sole")):
+        if name is not None and base != kind:
+            raise MotionError(f"{kind}={name!r} is given, but the base is {base!r}; leave one of them out")
     if base == "fixed" and model.base != "fixed":
-        raise MotionError(f"{model.name} floats; say how its base moves, or load it with base='fixed'")
+        raise MotionError(f"{model.name} has a floating base; choose another base, or load the model with base='fixed'")
     if base != "fixed" and model.base == "fixed":
         raise MotionError(f"the base of {model.name} is fixed and does not move; leave base={base!r} out")
     if base == "imu":
         sensor = _choose_imu(model, readings, imu)
         link = model.bodies[model.frame(sensor.frame).body].name
-        return ImuBase(sensor), f"the inertial sensor {sensor.name!r} tells of the base link, {link!r}"
+        return ImuBase(sensor), f"base motion from the IMU {sensor.name!r} on the base link {link!r}"
     if base == "sole":
         chosen = _choose_sole(model, sole)
-        return SoleBase(chosen), f"the sole {chosen.name!r} is taken to stand still; the base link is the root"
+        return SoleBase(
+            chosen
+        ), f"base motion from the sole {chosen.name!r}, assumed stationary; the base link is the root"
     if base == "pose":
         missing = [name for name in PoseBase().columns if name not in recording.values]
         if missing:
@@ -69,19 +70,19 @@ def choose_base(
                 "base.quat.x, y, z, w",
                 channel=missing[0],
             )
-        return PoseBase(), "the tracked pose tells of the base link, the root"
+        return PoseBase(), "base motion from the tracked pose; the base link is the root"
     return FixedBase(), "the base is fixed"
 
 
 def _choose_imu(model: Model, readings: Mapping[str, Readings], name: str | None) -> Imu:
-    """Gives the first inertial sensor that has readings of everything, else the first that is recorded."""
+    """Return the first IMU with readings in all columns, else the first that is recorded."""
     known = [imu for imu in model.setup.imus if name in (None, imu.name)]
     if not known:
         names = ", ".join(repr(imu.name) for imu in model.setup.imus) or "none"
-        raise MotionError(f"the setup of {model.name} has no inertial sensor {name or 'at all'} (it has {names})")
+        raise MotionError(f"the setup of {model.name} has no IMU {name or 'at all'} (it has {names})")
     recorded = [imu for imu in known if all(column in readings for column in ImuBase(imu).columns)]
-    telling = [imu for imu in recorded if all(readings[column].count for column in ImuBase(imu).columns)]
-    return (telling or recorded or known)[0]
+    active = [imu for imu in recorded if all(readings[column].count for column in ImuBase(imu).columns)]
+    return (active or recorded or known)[0]
 
 
 def _choose_sole(model: Model, name: str | None) -> Sole:

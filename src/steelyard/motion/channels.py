@@ -1,4 +1,4 @@
-"""The channels of a stretch of a recording through one filter, with their derivatives."""
+"""Channels of a segment of a recording, filtered and differentiated."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.kinematics import angular_motion, normalised, without_jumps
+from steelyard.motion.segments import LONGEST_GAP, context_rows, interpolate_gaps, sample_rate
 from steelyard.motion.smoothing import convolve
-from steelyard.motion.stretches import LONGEST_GAP, filled, rows_around, sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """Rows of a recording in memory, and the filter that everything passes.
+    """Rows of a recording in memory, and the filter for all channels.
 
     Attributes:
-        recording: The rows, and some around them that may hold a slower sensor's readings.
-        start: The first row that is used.
-        stop: The row behind the last that is used.
+        recording: The rows, with context rows on both sides that may hold a slower sensor's readings.
+        start: First row that is used.
+        stop: End of the rows that are used (exclusive).
         smoothing: The filter.
-        rate: Rows a second.
-        step: Every so many-th smoothed sample is kept, beginning with the first that has all its neighbours.
+        rate: Row rate, Hz.
+        step: Downsampling factor, counted from the first sample with a full filter window.
     """
 
     recording: Recording
@@ -41,71 +41,60 @@ class Channels:
 
     @property
     def time(self) -> FloatArray:
-        """Seconds of the smoothed samples, shape (n,)."""
+        """Times of the smoothed samples, s, shape (n,)."""
         edge = self.smoothing.edge(self.rate)
         return self.recording.time[self.start + edge : self.stop - edge : self.step]
 
-    def read(self, names: Sequence[str]) -> FloatArray:
-        """Gives columns as they were recorded, slower sensors' filled by straight lines, shape (stop - start, k)."""
-        return self._cut(self._columns(names))
-
     def values(self, names: Sequence[str], derivatives: int = 0) -> FloatArray:
-        """Gives smoothed columns and so many of their derivatives, shape (1 + derivatives, n, k)."""
-        return self._smoothed(self.read(names), derivatives)
+        """Return smoothed columns and their first `derivatives` derivatives, shape (1 + derivatives, n, k)."""
+        return self._smoothed(self._columns(names), derivatives)
 
     def orientation(self, names: Sequence[str]) -> FloatArray:
-        """Gives the smoothed orientations of four columns, as quaternions x y z w of length one, shape (n, 4)."""
-        return normalised(self._smoothed(self._quaternions(names), 0)[0])
+        """Return the smoothed orientations of four columns, as unit quaternions x y z w, shape (n, 4)."""
+        return normalised(self._smoothed(without_jumps(self._columns(names)), 0)[0])
 
-    def turning(self, names: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Gives orientations (n, 4) with their angular velocity and acceleration in their own axes (n, 3)."""
-        quaternions, slopes, curves = self._smoothed(self._quaternions(names), 2)
-        return normalised(quaternions), *angular_motion(quaternions, slopes, curves)
+    def rotation(self, names: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return orientations (n, 4) with angular velocity and acceleration in body axes (n, 3)."""
+        smoothed = self._smoothed(without_jumps(self._columns(names)), 2)
+        return normalised(smoothed[0]), *angular_motion(*smoothed)
 
     def _columns(self, names: Sequence[str]) -> FloatArray:
-        values = np.stack([self.recording.column(name) for name in names], axis=1)
-        return filled(self.recording.time, values)
-
-    def _quaternions(self, names: Sequence[str]) -> FloatArray:
-        readings = np.stack([self.recording.column(name) for name in names], axis=1)
-        return self._cut(filled(self.recording.time, without_jumps(readings)))
-
-    def _cut(self, values: FloatArray) -> FloatArray:
-        return values[self.start : self.stop]
+        return np.stack([self.recording.column(name) for name in names], axis=1)
 
     def _smoothed(self, values: FloatArray, derivatives: int) -> FloatArray:
-        return convolve(values, self.smoothing.weights(self.rate)[: 1 + derivatives], self.step)
+        rows = interpolate_gaps(self.recording.time, values)[self.start : self.stop]
+        return convolve(rows, self.smoothing.weights(self.rate)[: 1 + derivatives], self.step)
 
 
 def read_channels(
-    stretch: Recording, start: int, stop: int, smoothing: Smoothing, step: int = 1, silence: float = LONGEST_GAP
+    segment: Recording, start: int, stop: int, smoothing: Smoothing, step: int = 1, silence: float = LONGEST_GAP
 ) -> Channels:
-    """Gives rows of an evenly sampled stretch, in memory.
+    """Load rows of an evenly sampled segment into memory.
 
     Args:
-        stretch: The stretch, in memory or not.
+        segment: The segment, in memory or not.
         start: The first row.
-        stop: The row behind the last.
+        stop: End of the rows (exclusive).
         smoothing: The filter.
-        step: Every so many-th smoothed sample is kept.
-        silence: Seconds that a column may be silent between two readings.
+        step: Downsampling factor.
+        silence: Longest time (s) between two readings of a column.
     """
-    around = rows_around(stretch, silence)
+    around = context_rows(segment, silence)
     first = max(0, start - around)
-    window = stretch.rows(first, min(len(stretch), stop + around)).loaded()
-    return Channels(window, start - first, stop - first, smoothing, sample_rate(stretch), step)
+    window = segment.rows(first, min(len(segment), stop + around)).loaded()
+    return Channels(window, start - first, stop - first, smoothing, sample_rate(segment), step)
 
 
-def smooth_columns(stretch: Recording, names: Sequence[str], smoothing: Smoothing, derivative: int = 0) -> FloatArray:
-    """Gives columns of an evenly sampled stretch without gaps through a filter, shape (n - 2 edge, len(names)).
+def smooth_columns(segment: Recording, names: Sequence[str], smoothing: Smoothing, derivative: int = 0) -> FloatArray:
+    """Filter columns of an evenly sampled segment without gaps; return shape (n - 2 edge, len(names)).
 
     Args:
-        stretch: The stretch.
-        names: Of the columns.
+        segment: The segment.
+        names: Names of the columns.
         smoothing: The filter.
-        derivative: Which derivative is given.
+        derivative: Order of the derivative to return.
 
     Raises:
         RecordingError: A column is missing.
     """
-    return np.asarray(read_channels(stretch, 0, len(stretch), smoothing).values(names, derivative)[derivative])
+    return np.asarray(read_channels(segment, 0, len(segment), smoothing).values(names, derivative)[derivative])

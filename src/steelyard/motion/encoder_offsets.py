@@ -1,7 +1,7 @@
-"""Offsets of encoders: what must be added to their readings to get true positions, in files and as arguments.
+"""Encoder offsets, added to readings to get true positions: their files and arguments.
 
-A file of offsets is JSON, which also tells how far to trust each and where it came from, or CSV, a table for whoever
-corrects the readings in the robot itself. Both are read again; the ending of the name says which it is.
+An offset file is JSON, with uncertainty and provenance, or CSV, a table for correcting readings in the robot itself.
+Both can be read; the file extension decides.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from steelyard.arrays import is_finite_number
 from steelyard.exceptions import MotionError
 from steelyard.model import as_path, is_folder, write_with_offsets
-from steelyard.motion.smoothing import is_number
 from steelyard.whole_file import draft_of
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from steelyard.model import Model, WrittenModel
 
 FORMAT = 1
-"""Number of the JSON layout; files of another are refused."""
+"""Version of the JSON layout; files of any other are refused."""
 
 UNITS = ("rad", "m")
 COLUMNS = ("joint", "unit", "offset", "offset_deg", "standard_error", "low", "high", "level", "observable")
-"""Columns of the CSV; only "joint" and "offset" (rad or m) are needed to read one."""
+"""Columns of the CSV; reading one requires only "joint" and "offset" (rad or m)."""
 
-_ENDINGS = (".json", ".csv")
+_EXTENSIONS = (".json", ".csv")
 _REMEDY = "write offsets with write_offsets"
 
 
 class HasOffsets(Protocol):
-    """What has offsets by joint, such as a calibration's result."""
+    """An object with offsets by joint, such as a calibration result."""
 
     @property
     def values(self) -> Mapping[str, float]:
@@ -48,16 +48,16 @@ class HasOffsets(Protocol):
 
 
 OffsetsLike = Mapping[str, float] | str | Path | HasOffsets
-"""Offsets by joint, a file of them, or what has them as `values`."""
+"""Offsets by joint, an offset file, or an object that has them as `values`."""
 
 
 def as_offsets(offsets: OffsetsLike | None) -> Mapping[str, float]:
-    """Gives offsets by joint, in whichever form they come; none for None.
+    """Return offsets by joint from any accepted form; empty for None.
 
-    Whether a model has the joints is another question; see `check_offsets`.
+    Joint names are not checked here; see `check_offsets`.
 
     Raises:
-        MotionError: They are none of these, or the file is bad.
+        MotionError: The form is unknown, or the file is invalid.
     """
     if offsets is None:
         return {}
@@ -69,30 +69,30 @@ def as_offsets(offsets: OffsetsLike | None) -> Mapping[str, float]:
     if isinstance(values, Mapping):
         return values
     raise MotionError(
-        f"offsets are {offsets!r}; give numbers by joint, rad or m, a file of them, or what has them as `values`"
+        f"offsets are {offsets!r}; give numbers by joint (rad or m), an offset file, or an object with `values`"
     )
 
 
 def units_of(model: Model) -> dict[str, str]:
-    """Gives "rad" or "m" for each joint of a model that has a single position."""
+    """Return "rad" or "m" for each joint of a model that has a single position."""
     joints = [model.joint(name) for name in model.joints]
     return {joint.name: "m" if joint.kind == "prismatic" else "rad" for joint in joints if joint.position_size == 1}
 
 
 def write_calibrated_model(model: Model, offsets: OffsetsLike, path: str | Path) -> WrittenModel:
-    """Writes a copy of a model's own file whose joints count in the encoders' readings.
+    """Write a copy of the model's file whose joint zeros are those of the encoders.
 
-    At the readings, each joint of the copy stands where the model's own stands at the readings plus their offsets:
-    origins are turned about the joint's axis or shifted along it, and limits, couplings and the rest that counts in
-    positions mean the same true positions. Whoever uses the copy must not add the offsets again.
+    At raw readings, the copy has the pose that the original has at readings plus offsets: joint origins are rotated
+    about or shifted along the joint axis, and limits, couplings and other positions are converted. Do not add the
+    offsets again when using the copy.
 
     Args:
-        model: The model; where its parameters are not those of the file, they are written too, as by `write_model`.
-        offsets: By joint, rad or m; a file of them; or what has them as `values`.
-        path: Where to write; the ending must be that of the model's own format.
+        model: The model; parameters that differ from the file's are written too, as by `write_model`.
+        offsets: By joint, rad or m; an offset file; or an object that has them as `values`.
+        path: Where to write, with the extension of the model's own format.
 
     Raises:
-        MotionError: The file of offsets is bad.
+        MotionError: The offset file is invalid.
         ModelError: A joint is unknown, or the file cannot be written.
     """
     return write_with_offsets(model, as_offsets(offsets), path)
@@ -108,29 +108,29 @@ def write_offsets(
     units: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes offsets; the ending says how: .json or .csv. The file appears complete or not at all.
+    """Write offsets to a .json or .csv file, atomically.
 
-    What is not finite is written as null, or as an empty cell: not known.
+    Values that are not finite are written as null, or as an empty cell: unknown.
 
     Args:
-        path: Where; a file that is there is replaced.
-        values: By joint, what must be added to its readings, rad or m.
-        standard_errors: Of some or all of them, rad or m.
-        observable: Whether the data told of an offset, for some or all of them.
-        level: Share of cases in which the CSV's low and high hold the truth, by the normal distribution.
-        units: "rad" or "m" by joint; joints that are not named turn. See `units_of`.
-        extra: What else JSON keeps, as "provenance": plain numbers, texts, lists and mappings.
+        path: Where to write; an existing file is replaced.
+        values: By joint, the offset to add to its readings, rad or m.
+        standard_errors: By joint, for some or all, rad or m.
+        observable: By joint, for some or all, whether the offset is observable from the data.
+        level: Confidence level of the CSV's low and high, from the normal distribution.
+        units: "rad" or "m" by joint; "rad" by default. See `units_of`.
+        extra: Further entries for the JSON's "provenance": plain numbers, strings, lists and mappings.
 
     Raises:
-        MotionError: A number is none, the ending is unknown, or the file cannot be written.
+        MotionError: A value is not a number, the extension is unknown, or the file cannot be written.
     """
     target = as_path(path)
-    ending = _find_ending(target, "written as")
+    extension = _find_extension(target, "written as")
     rows = _rows(values, standard_errors or {}, observable or {}, units or {})
-    text = _as_json(rows, extra or {}) if ending == ".json" else _as_csv(rows, level)
+    text = _as_json(rows, extra or {}) if extension == ".json" else _as_csv(rows, level)
     try:
         if not target.parent.is_dir():
-            raise MotionError(f"{target.name}: there is no folder {str(target.parent)!r}; make it first")
+            raise MotionError(f"{target.name}: there is no folder {str(target.parent)!r}; create it first")
         if is_folder(target):
             raise MotionError(f"{str(target)!r} is a folder; name a file in it")
         content = text.encode("utf-8")
@@ -138,39 +138,39 @@ def write_offsets(
             draft.write_bytes(content)
     except OSError as error:
         raise MotionError(
-            f"{target} cannot be written ({error.strerror}); choose another place, or make room"
+            f"{target} cannot be written ({error.strerror}); choose another path, or free space"
         ) from error
     except UnicodeEncodeError as error:
-        raise MotionError(f"{target}: a joint's name is no text that a file can hold; rename it") from error
+        raise MotionError(f"{target}: a joint name cannot be encoded as UTF-8; rename it") from error
 
 
 def read_offsets(path: str | Path) -> dict[str, float]:
-    """Reads a file of offsets that `write_offsets` wrote, or a CSV with at least the columns joint and offset.
+    """Load an offset file written by `write_offsets`, or a CSV with at least the columns joint and offset.
 
-    Joints whose offset the file says is not known (null, or an empty cell) are left out.
+    Joints with an unknown offset (null, or an empty cell) are left out.
 
     Returns:
-        By joint, what must be added to its readings, rad or m, in the order of the file.
+        By joint, the offset to add to its readings, rad or m, in the order of the file.
 
     Raises:
-        MotionError: The file is missing, or holds no offsets; the message says where and what to do.
+        MotionError: The file is missing or invalid; the message says where and what to do.
     """
     source = as_path(path)
-    ending = _find_ending(source, "read from")
+    extension = _find_extension(source, "read from")
     try:
         raw = source.read_bytes()
     except FileNotFoundError as error:
         raise MotionError(
-            f"{source}: there is no such file; check the path, or let steelyard calibrate write it"
+            f"{source}: there is no such file; check the path, or create it with `steelyard calibrate`"
         ) from error
     except OSError as error:
         raise MotionError(f"{source} cannot be read ({error.strerror}); check the path and its permissions") from error
-    return _read_json(source, raw) if ending == ".json" else _read_csv(source, raw)
+    return _read_json(source, raw) if extension == ".json" else _read_csv(source, raw)
 
 
 @dataclass(frozen=True)
 class _Row:
-    """An offset with all that is known of it; None where that is not known."""
+    """One joint's entry; None for unknown values."""
 
     joint: str
     unit: str
@@ -179,13 +179,13 @@ class _Row:
     observable: bool | None
 
 
-def _find_ending(path: Path, what: str) -> str:
+def _find_extension(path: Path, what: str) -> str:
     if "\0" in str(path):
-        raise MotionError(f"{str(path)!r} is no name that a file can have; give another")
-    ending = path.suffix.lower()
-    if ending not in _ENDINGS:
-        raise MotionError(f"{path.name}: offsets are {what} {' or '.join(_ENDINGS)}, not {path.suffix!r}")
-    return ending
+        raise MotionError(f"{str(path)!r} is not a valid file name; give another")
+    extension = path.suffix.lower()
+    if extension not in _EXTENSIONS:
+        raise MotionError(f"{path.name}: offsets are {what} {' or '.join(_EXTENSIONS)}, not {path.suffix!r}")
+    return extension
 
 
 def _rows(
@@ -196,57 +196,49 @@ def _rows(
 ) -> list[_Row]:
     if not isinstance(values, Mapping):
         raise MotionError(f"the offsets are {values!r}; give numbers by joint, rad or m")
-    for given, what in ((standard_errors, "a standard error"), (observable, "a word on observability")):
+    for given, what in ((standard_errors, "a standard error"), (observable, "an observability flag")):
         for joint in given:
             if joint not in values:
                 raise MotionError(f"{joint!r} has {what} but no offset; leave it out", channel=str(joint))
     rows = []
     for joint, value in values.items():
         if not isinstance(joint, str):
-            raise MotionError(f"a joint is called {joint!r}; give its name as text")
+            raise MotionError(f"the joint name {joint!r} is not a string; give its name")
         unit = units.get(joint, "rad")
         if unit not in UNITS:
             raise MotionError(f"the unit of {joint!r} is {unit!r}; give 'rad' or 'm'", channel=joint)
         offset = _finite_or_none(value, f"the offset of {joint!r} is {value!r}; give rad or m", joint)
-        wide = standard_errors.get(joint)
-        words = f"the standard error of {joint!r} is {wide!r}; give a number from zero"
-        error = None if wide is None else _finite_or_none(wide, words, joint)
+        given_error = standard_errors.get(joint)
+        message = f"the standard error of {joint!r} is {given_error!r}; give a number of at least zero"
+        error = None if given_error is None else _finite_or_none(given_error, message, joint)
         if error is not None and error < 0.0:
-            raise MotionError(words, channel=joint)
+            raise MotionError(message, channel=joint)
         seen = observable.get(joint)
         if seen is not None and not isinstance(seen, bool | np.bool_):
-            raise MotionError(f"whether {joint!r} is observable is {seen!r}; give True or False", channel=joint)
+            raise MotionError(f"the observability flag of {joint!r} is {seen!r}; give True or False", channel=joint)
         rows.append(_Row(joint, unit, offset, error, None if seen is None else bool(seen)))
     return rows
 
 
-def _finite_or_none(value: Any, words: str, joint: str) -> float | None:
-    """Gives a number, or None where it is not finite."""
+def _finite_or_none(value: Any, message: str, joint: str) -> float | None:
+    """Return a number, or None where it is not finite."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        raise MotionError(words, channel=joint)
+        raise MotionError(message, channel=joint)
     try:
         number = float(value)
     except OverflowError as error:
-        raise MotionError(words, channel=joint) from error
+        raise MotionError(message, channel=joint) from error
     return number if math.isfinite(number) else None
 
 
 def _as_json(rows: Sequence[_Row], extra: Mapping[str, Any]) -> str:
-    joints = {
-        row.joint: {
-            "unit": row.unit,
-            "value": row.value,
-            "standard_error": row.standard_error,
-            "observable": row.observable,
-        }
-        for row in rows
-    }
+    joints = {row.joint: {key: value for key, value in asdict(row).items() if key != "joint"} for row in rows}
     contents = {"steelyard_offsets": FORMAT, "joints": joints, "provenance": _plain(extra)}
     return json.dumps(contents, indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:
-    """Gives what JSON can hold; numbers that are not finite become None."""
+    """Convert a value to plain JSON types; numbers that are not finite become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -260,14 +252,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise MotionError(
-        f"the provenance of offsets holds {type(value).__name__}; give plain numbers, texts, lists and mappings"
+        f"the provenance of offsets holds a {type(value).__name__}; give plain numbers, strings, lists and mappings"
     )
 
 
 def _as_csv(rows: Sequence[_Row], level: float) -> str:
-    if not (is_number(level) and 0.0 < level < 1.0):
-        raise MotionError(f"the level is {level!r}; give a share between 0 and 1, such as 0.95")
-    reach = NormalDist().inv_cdf(0.5 + 0.5 * float(level))
+    if not (is_finite_number(level) and 0.0 < level < 1.0):
+        raise MotionError(f"the confidence level is {level!r}; give one between 0 and 1, such as 0.95")
+    quantile = NormalDist().inv_cdf(0.5 + 0.5 * float(level))
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     writer.writerow(COLUMNS)
@@ -276,7 +268,7 @@ def _as_csv(rows: Sequence[_Row], level: float) -> str:
         degrees = math.degrees(offset) if offset is not None and row.unit == "rad" else None
         interval: tuple[float | None, ...] = (None, None, None)
         if offset is not None and error is not None:
-            interval = (offset - reach * error, offset + reach * error, float(level))
+            interval = (offset - quantile * error, offset + quantile * error, float(level))
         numbers = (offset, degrees, error, *interval)
         cells = ["" if number is None else repr(number) for number in numbers]
         seen = "" if row.observable is None else str(row.observable).lower()
@@ -289,24 +281,24 @@ def _read_json(path: Path, raw: bytes) -> dict[str, float]:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                raise MotionError(f"{path}: {key!r} is there twice; keep one", channel=key)
+                raise MotionError(f"{path}: {key!r} is listed twice; keep one", channel=key)
             found[key] = value
         return found
 
     try:
-        # Whole numbers of any length are numbers like others here.
+        # Integers of any length are read as floats, so that none overflows later.
         stored = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=once, parse_int=float)
     except (ValueError, RecursionError) as error:
-        raise MotionError(f"{path} is no JSON text; {_REMEDY}") from error
+        raise MotionError(f"{path} is not valid JSON; {_REMEDY}") from error
     if not isinstance(stored, dict) or "steelyard_offsets" not in stored:
-        raise MotionError(f"{path} holds no offsets; {_REMEDY}")
+        raise MotionError(f"{path} is not an offset file; {_REMEDY}")
     version = stored["steelyard_offsets"]
     if version != FORMAT:
-        said = f"{version:g}" if isinstance(version, float) else repr(version)
-        raise MotionError(f"{path} has the layout {said}, this version reads {FORMAT}; use the version that wrote it")
+        shown = f"{version:g}" if isinstance(version, float) else repr(version)
+        raise MotionError(f"{path} has layout {shown}, this version reads {FORMAT}; use the version that wrote it")
     joints = stored.get("joints")
     if not isinstance(joints, dict):
-        raise MotionError(f"{path} holds no joints; {_REMEDY}")
+        raise MotionError(f"{path} has no 'joints'; {_REMEDY}")
     offsets = {}
     for joint, entry in joints.items():
         if not isinstance(entry, dict) or "value" not in entry:
@@ -315,7 +307,7 @@ def _read_json(path: Path, raw: bytes) -> dict[str, float]:
         value = entry["value"]
         if value is None:
             continue
-        if not is_number(value):
+        if not is_finite_number(value):
             raise MotionError(f"{path}: the offset of {joint!r} is {value!r}; write a number, rad or m", channel=joint)
         offsets[joint] = float(value)
     return offsets
@@ -325,7 +317,7 @@ def _read_csv(path: Path, raw: bytes) -> dict[str, float]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise MotionError(f"{path} is no UTF-8 text; save it as UTF-8") from error
+        raise MotionError(f"{path} is not UTF-8; save it as UTF-8") from error
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     offsets: dict[str, float] = {}
     seen: set[str] = set()
@@ -333,31 +325,31 @@ def _read_csv(path: Path, raw: bytes) -> dict[str, float]:
         columns = [name.strip() for name in next(reader, [])]
         for needed in ("joint", "offset"):
             if needed not in columns:
-                raise MotionError(f"{path} has no column {needed!r}; a table of offsets has 'joint' and 'offset'")
+                raise MotionError(f"{path} has no column {needed!r}; an offset table has 'joint' and 'offset'")
         for cells in reader:
             where = f"{path}, line {reader.line_num}:"
             if not cells:
                 continue
             if len(cells) != len(columns):
-                raise MotionError(f"{where} {len(columns)} cells are needed, there are {len(cells)}; mend the line")
+                raise MotionError(f"{where} {len(columns)} cells expected, {len(cells)} found; correct the line")
             row = dict(zip(columns, cells, strict=True))
-            joint, said = row["joint"], row["offset"].strip()
+            joint, text_value = row["joint"], row["offset"].strip()
             if not joint:
-                raise MotionError(f"{where} there is no joint's name; write it")
+                raise MotionError(f"{where} the joint name is missing; add it")
             if joint in seen:
-                raise MotionError(f"{where} {joint!r} is there twice; keep one", channel=joint)
+                raise MotionError(f"{where} {joint!r} is listed twice; keep one", channel=joint)
             seen.add(joint)
             _check_unit(where, joint, row.get("unit", "rad").strip() or "rad")
-            if said:
-                offsets[joint] = _number_of(where, joint, said)
+            if text_value:
+                offsets[joint] = _parse_offset(where, joint, text_value)
     except csv.Error as error:
-        raise MotionError(f"{path} is no table ({error}); {_REMEDY}") from error
+        raise MotionError(f"{path} is not a valid CSV table ({error}); {_REMEDY}") from error
     return offsets
 
 
-def _number_of(where: str, joint: str, text: str) -> float:
+def _parse_offset(where: str, joint: str, text: str) -> float:
     try:
-        # Python takes 1_000 for a number; no other reader of tables does.
+        # Python parses 1_000 as a number; no other CSV reader does.
         value = float(text) if "_" not in text else math.nan
     except ValueError:
         value = math.nan

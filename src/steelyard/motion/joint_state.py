@@ -1,4 +1,4 @@
-"""How the joints move, and what was measured on and in the robot, as its recording tells."""
+"""Joint motion, wrenches and torques from the channels of a recording."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from steelyard.arrays import is_finite_number
 from steelyard.exceptions import MotionError
 from steelyard.model import WRENCH_AXES, match_pattern
-from steelyard.motion.smoothing import is_number
 from steelyard.recording import VECTOR_AXES, joint_columns
 from steelyard.wording import did_you_mean
 
@@ -33,7 +33,7 @@ class JointState:
 
     Attributes:
         q: Positions, shape (n, n_q).
-        v: Velocities, shape (n, n_v); those of a ball joint in the axes of the link that it carries.
+        v: Velocities, shape (n, n_v); those of a ball joint in the axes of its child link.
         a: Accelerations, shape (n, n_v).
     """
 
@@ -43,12 +43,18 @@ class JointState:
 
 
 def position_columns(model: Model, positions: Positions) -> tuple[str, ...]:
-    """Gives the names of the columns of all joints' positions, in the model's order."""
+    """Return the names of all joints' position columns, in the model's order."""
     return tuple(name for joint in model.joints for name in _columns_of(model, joint, positions))
 
 
+def ball_columns(model: Model) -> tuple[int, ...]:
+    """Return the index of the first position column of each ball joint, in the model's order."""
+    sizes = [model.joint(joint).position_size for joint in model.joints]
+    return tuple(sum(sizes[:number]) for number, size in enumerate(sizes) if size == 4)
+
+
 def check_offsets(model: Model, offsets: Mapping[str, float]) -> None:
-    """Checks the offsets of encoders.
+    """Check encoder offsets.
 
     Raises:
         MotionError: A joint is unknown or a ball joint, or an offset is not a number.
@@ -62,58 +68,57 @@ def check_offsets(model: Model, offsets: Mapping[str, float]) -> None:
                 channel=joint,
             )
         if model.joint(joint).kind == "ball":
-            raise MotionError(f"{joint!r} is a ball joint, whose offset is not one number; leave it out", channel=joint)
-        if not is_number(offset):
+            raise MotionError(f"{joint!r} is a ball joint and cannot have a scalar offset; leave it out", channel=joint)
+        if not is_finite_number(offset):
             raise MotionError(f"the offset of {joint!r} is {offset!r}; give rad or m", channel=joint)
 
 
 def read_joints(model: Model, channels: Channels, positions: Positions, offsets: Mapping[str, float]) -> JointState:
-    """Gives the motion of the joints.
+    """Compute the motion of the joints.
 
     Args:
         model: The model.
         channels: The recorded channels.
         positions: "q" for the measured positions, "q_command" for the commanded ones.
-        offsets: By joint, what is added to its positions, rad or m.
+        offsets: By joint, the offset added to its positions, rad or m.
     """
-    hinges = [joint for joint in model.joints if model.joint(joint).kind != "ball"]
-    names = [name for joint in hinges for name in _columns_of(model, joint, positions)]
+    scalar = [joint for joint in model.joints if model.joint(joint).kind != "ball"]
+    names = [name for joint in scalar for name in _columns_of(model, joint, positions)]
     by_joint: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {}
     if names:
         values = channels.values(names, 2)
-        values[0] += np.array([offsets.get(joint, 0.0) for joint in hinges])
-        if len(hinges) == len(model.joints):
+        values[0] += np.array([offsets.get(joint, 0.0) for joint in scalar])
+        if len(scalar) == len(model.joints):
             return JointState(*values)
-        by_joint = {joint: tuple(values[:, :, [number]]) for number, joint in enumerate(hinges)}
+        by_joint = {joint: tuple(values[:, :, [number]]) for number, joint in enumerate(scalar)}
     for joint in model.joints:
         if joint not in by_joint:
-            by_joint[joint] = channels.turning(_columns_of(model, joint, positions))
+            by_joint[joint] = channels.rotation(_columns_of(model, joint, positions))
     count = len(channels.time)
     parts = [by_joint[joint] for joint in model.joints]
     return JointState(*(np.concatenate([np.empty((count, 0)), *each], axis=1) for each in zip(*parts, strict=True)))
 
 
-def measured_columns(model: Model, recording: Recording) -> tuple[str, ...]:
-    """Gives the columns of wrench and torque sensors; what a sensor that is not recorded would give is left out."""
-    names = [name for sensor in model.setup.wrench_sensors for name in _wrench_columns(recording, sensor)]
-    return (*names, *(name for joint in model.joints for name in _torque_columns(model, recording, joint)))
-
-
-def needed_forces(model: Model, recording: Recording) -> tuple[str, ...]:
-    """Gives the columns of wrench sensors, and of the torques that the setup says are measured, as recorded."""
-    wrenches = [name for sensor in model.setup.wrench_sensors for name in _wrench_columns(recording, sensor)]
-    return (*wrenches, *(name for joint in _measured(model) for name in _torque_columns(model, recording, joint)))
-
-
-def empty_torques(model: Model, columns: Sequence[str], readings: Mapping[str, Readings]) -> tuple[str, ...]:
-    """Gives the columns of torques without any reading, of joints whose torque the setup does not call measured.
-
-    All columns of such a joint are given.
+def force_columns(model: Model, recording: Recording, *, declared: bool = False) -> tuple[str, ...]:
+    """Return the recorded columns of wrench sensors and joint torques.
 
     Args:
         model: The model.
-        columns: Those of forces and torques that are recorded.
-        readings: Of these.
+        recording: The recording.
+        declared: Whether only torques that the setup declares as measured are included.
+    """
+    wrenches = [name for sensor in model.setup.wrench_sensors for name in _wrench_columns(recording, sensor)]
+    joints = _measured(model) if declared else model.joints
+    return (*wrenches, *(name for joint in joints for name in _torque_columns(model, recording, joint)))
+
+
+def empty_torques(model: Model, columns: Sequence[str], readings: Mapping[str, Readings]) -> tuple[str, ...]:
+    """Return all torque columns of joints with an empty column, unless the setup declares the torque as measured.
+
+    Args:
+        model: The model.
+        columns: The recorded columns of forces and torques.
+        readings: Their sampling.
     """
     measured = _measured(model)
     empty: list[str] = []
@@ -130,7 +135,7 @@ def _measured(model: Model) -> list[str]:
 
 
 def read_wrenches(model: Model, channels: Channels) -> dict[str, FloatArray]:
-    """Gives the wrenches on the robot by sensor, shape (n, 6); components that are not measured are zero.
+    """Return the wrenches on the robot by sensor, shape (n, 6); unmeasured components are zero.
 
     Raises:
         RecordingError: A component that the sensor measures is missing.
@@ -147,7 +152,7 @@ def read_wrenches(model: Model, channels: Channels) -> dict[str, FloatArray]:
 
 
 def read_torques(model: Model, channels: Channels) -> dict[str, FloatArray]:
-    """Gives the recorded torques or forces by joint, shape (n,); (n, 3) for a ball joint."""
+    """Return the recorded torques or forces by joint, shape (n,); (n, 3) for a ball joint."""
     by_joint = {joint: _torque_columns(model, channels.recording, joint) for joint in model.joints}
     names = [name for columns in by_joint.values() for name in columns]
     if not names:

@@ -1,4 +1,4 @@
-"""The Motion: what a recording becomes once it is clean, on one clock, with derivatives."""
+"""The Motion: a recording smoothed, on one clock, with derivatives."""
 
 from __future__ import annotations
 
@@ -17,35 +17,38 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
-_SLOWER = 0.75
-"""Share of the sample rate below which samples were left out throughout."""
+_DOWNSAMPLED = 0.75
+"""Usual rate of selected samples, as a share of the sample rate, below which the selection counts as downsampling. Set
+by judgement: every other sample gives 0.5, gaps alone leave 1."""
 
 GRAVITY = 9.81
-"""Acceleration of free fall (m/s²), downwards."""
+"""Gravitational acceleration, m/s²: one value for equations, conventions and the laboratory's world."""
+
+SAMPLED = ("time", "q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration")
+"""Fields of a Motion that are plain arrays over samples."""
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """A motion of a model, sampled evenly except over gaps, with all that was measured on the way.
+    """A motion of a model, evenly sampled except at gaps, with the measured forces.
 
     Attributes:
-        time: Seconds, shape (n,).
+        time: Times, s, shape (n,).
         q: Joint positions in the model's order, without the floating base, shape (n, n_q).
         v: Joint velocities, shape (n, n_v).
         a: Joint accelerations, shape (n, n_v).
-        base: Name of the link whose motion is given: the base link of the equations.
-        angular_velocity: Of the base link, in its own axes, rad/s, shape (n, 3).
-        angular_acceleration: Of the base link, in its own axes, rad/s², shape (n, 3).
+        base: Name of the base link of the equations.
+        angular_velocity: Angular velocity of the base link, in its own axes, rad/s, shape (n, 3).
+        angular_acceleration: Angular acceleration of the base link, in its own axes, rad/s², shape (n, 3).
         proper_acceleration: ``a − g`` of the origin of the base link's frame, in its own axes, m/s², shape (n, 3).
         wrenches: By sensor, ``[fx fy fz nx ny nz]`` on the robot in the sensor's frame, shape (n, 6).
         torques: By joint, the measured torque or force, shape (n,) (a ball joint: (n, 3)).
-        contacts: By sole, whether it stands on the ground, shape (n,); a sole not named always does.
-        sample_rate: Samples a second.
-        bandwidth: Noise-equivalent bandwidth (Hz) of the filter that all channels passed: that of the ideal one which
-            lets as much white noise through; None where there was none.
-        orientation: Quaternion x y z w of the base link in the world, shape (n, 4), where it is known.
-        origin: Which recording it was made of (`Recording.origin`); empty where that is not known.
-        notes: What was chosen on the way and why, one sentence each.
+        contacts: By sole, whether it is on the ground, shape (n,); a sole not named always is.
+        sample_rate: Sample rate, Hz.
+        bandwidth: Noise-equivalent bandwidth (Hz) of the filter of all channels; None without a filter.
+        orientation: Quaternion x y z w of the base link in the world, shape (n, 4), or None.
+        origin: Identity of the recording (`Recording.origin`); empty if unknown.
+        notes: Choices made by the reconstruction, one sentence each.
     """
 
     time: FloatArray
@@ -66,7 +69,7 @@ class Motion:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("time", "q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration"):
+        for name in SAMPLED:
             object.__setattr__(self, name, _as_numbers(getattr(self, name), name))
         for group in ("wrenches", "torques"):
             arrays = {name: _as_numbers(values, f"{group} of {name}") for name, values in getattr(self, group).items()}
@@ -86,73 +89,59 @@ class Motion:
 
     @property
     def effective_count(self) -> float:
-        """How many independent samples the motion is worth: a bandwidth of f Hz leaves 2 f of them a second."""
+        """Number of independent samples: a bandwidth of f Hz leaves 2 f per second."""
         if self.bandwidth is None:
             return float(len(self))
         return len(self) * min(1.0, 2.0 * self.bandwidth / self.sample_rate)
 
     def between(self, start: int, stop: int) -> Motion:
-        """Gives the samples from `start` to before `stop`, as views."""
+        """Return the samples from `start` to before `stop`, as views."""
         return self._at(slice(start, stop), self.sample_rate)
 
     def thinned(self, step: int) -> Motion:
-        """Gives every `step`-th sample, as views."""
+        """Return every `step`-th sample, as views."""
         return self._at(slice(None, None, step), self.sample_rate / step)
 
     def where(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Motion:
-        """Gives the samples that a mask of shape (n,) chooses.
+        """Return the samples that a mask of shape (n,) selects.
 
-        Where it chooses every so many-th, the sample rate is theirs; gaps leave it as it is.
+        A mask that downsamples evenly lowers the sample rate; gaps leave it unchanged.
         """
         part = self._at(chosen, self.sample_rate)
         rate = usual_rate(part.time)
-        return replace(part, sample_rate=rate) if 0.0 < rate < _SLOWER * self.sample_rate else part
+        return replace(part, sample_rate=rate) if 0.0 < rate < _DOWNSAMPLED * self.sample_rate else part
 
     def _at(self, part: Any, sample_rate: float) -> Motion:
-        return replace(
-            self,
-            sample_rate=sample_rate,
-            time=self.time[part],
-            q=self.q[part],
-            v=self.v[part],
-            a=self.a[part],
-            angular_velocity=self.angular_velocity[part],
-            angular_acceleration=self.angular_acceleration[part],
-            proper_acceleration=self.proper_acceleration[part],
-            wrenches={name: values[part] for name, values in self.wrenches.items()},
-            torques={name: values[part] for name, values in self.torques.items()},
-            contacts={name: values[part] for name, values in self.contacts.items()},
-            orientation=None if self.orientation is None else self.orientation[part],
-        )
+        fields: dict[str, Any] = {name: getattr(self, name)[part] for name in SAMPLED}
+        for group in ("wrenches", "torques", "contacts"):
+            fields[group] = {name: values[part] for name, values in getattr(self, group).items()}
+        orientation = None if self.orientation is None else self.orientation[part]
+        return replace(self, sample_rate=sample_rate, orientation=orientation, **fields)
 
     def chunks(self, size: int) -> Iterator[Motion]:
-        """Gives the motion in pieces of at most `size` samples, about equally long, as views."""
+        """Yield the motion in pieces of at most `size` samples, of about equal length, as views."""
         pieces = -(-len(self) // size)
         for number in range(pieces):
             yield self.between(number * len(self) // pieces, (number + 1) * len(self) // pieces)
 
     def check(self, model: Model) -> None:
-        """Checks that the motion fits a model.
+        """Check the motion against a model.
 
         Raises:
-            MotionError: An array has the wrong shape or a number that is not finite, or a name is unknown; the message
-                says which sample and which channel.
+            MotionError: An array has the wrong shape or a value that is not finite, or a name is unknown; the message
+                names sample and channel.
         """
         count = len(self)
         if count == 0:
             raise MotionError("the motion has no samples")
         base_q, base_v = (7, 6) if model.base == "floating" else (0, 0)
-        shapes = {
-            "time": (self.time, ()),
-            "q": (self.q, (model.position_size - base_q,)),
-            "v": (self.v, (model.velocity_size - base_v,)),
-            "a": (self.a, (model.velocity_size - base_v,)),
-            "angular_velocity": (self.angular_velocity, (3,)),
-            "angular_acceleration": (self.angular_acceleration, (3,)),
-            "proper_acceleration": (self.proper_acceleration, (3,)),
+        joint_q, joint_v = model.position_size - base_q, model.velocity_size - base_v
+        widths = ((), (joint_q,), (joint_v,), (joint_v,), (3,), (3,), (3,))
+        shapes: dict[str, tuple[FloatArray, tuple[int, ...]]] = {
+            name: (getattr(self, name), width) for name, width in zip(SAMPLED, widths, strict=True)
         }
+        sensors = [sensor.name for sensor in model.setup.wrench_sensors]
         for name, values in self.wrenches.items():
-            sensors = [sensor.name for sensor in model.setup.wrench_sensors]
             if name not in sensors:
                 raise MotionError(
                     f"{model.name} has no wrench sensor {name!r}{did_you_mean(name, sensors)}", channel=name
@@ -204,7 +193,7 @@ class Motion:
 
     def _check_base(self, model: Model) -> None:
         if not isinstance(self.base, str):
-            raise MotionError(f"the base link is {self.base!r}; give a link's name", channel="base")
+            raise MotionError(f"the base link is {self.base!r}; give the name of a link", channel="base")
         frame = model.frame(self.base)
         link = model.bodies[frame.body].name
         if link != self.base:
@@ -225,15 +214,15 @@ def _as_numbers(values: Any, name: str) -> FloatArray:
 def motion_from_generalized(
     model: Model, time: Any, q: Any, v: Any, a: Any, *, gravity: float = GRAVITY, **measured: Any
 ) -> Motion:
-    """Gives the Motion of generalised coordinates in Pinocchio's manner, with the model's root as base link.
+    """Build a Motion from generalised coordinates in Pinocchio's convention, with the model's root as base link.
 
     Args:
         model: The model.
-        time: Increasing seconds, shape (n,); evenly spaced except over gaps.
+        time: Increasing times, s, shape (n,); evenly spaced except at gaps.
         q: Configurations, shape (n, position_size): the floating base's position and quaternion first.
         v: Velocities, shape (n, velocity_size): the floating base's in its own axes.
         a: Accelerations, likewise (the derivatives of `v`).
-        gravity: Acceleration of free fall, along −z of the world, m/s².
+        gravity: Gravitational acceleration, along −z of the world, m/s².
         **measured: `wrenches`, `torques`, `contacts`, `bandwidth` of the Motion.
 
     Raises:
@@ -252,9 +241,8 @@ def motion_from_generalized(
             sample=int(back[0]),
         )
     count = len(times)
-    widths = {"q": (positions, model.position_size), "v": (velocities, model.velocity_size)}
-    widths["a"] = (accelerations, model.velocity_size)
-    for name, (values, width) in widths.items():
+    widths = (model.position_size, model.velocity_size, model.velocity_size)
+    for name, values, width in zip("qva", (positions, velocities, accelerations), widths, strict=True):
         if values.shape != (count, width):
             raise MotionError(
                 f"{name} has the shape {values.shape}; {count} samples need {(count, width)}", channel=name
@@ -263,36 +251,24 @@ def motion_from_generalized(
     root = model.bodies[0].name
     if model.base == "fixed":
         zeros = np.zeros((count, 3))
-        up = model.bodies[0].placement.rotation[2]
-        pull = np.tile(gravity * up, (count, 1))
-        return Motion(
-            times, positions, velocities, accelerations, root, zeros, zeros, pull, sample_rate=rate, **measured
-        )
+        joints = (positions, velocities, accelerations)
+        base = (zeros, zeros, np.tile(gravity * model.bodies[0].placement.rotation[2], (count, 1)))
+        return Motion(times, *joints, root, *base, sample_rate=rate, **measured)
     orientation = positions[:, 3:7] / np.linalg.norm(positions[:, 3:7], axis=1, keepdims=True)
     x, y, z, w = orientation.T
     up = np.stack([2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)], axis=1)
-    # The base's velocity is written in its own turning axes: its acceleration has a part from their turning.
-    pull = accelerations[:, :3] + np.cross(velocities[:, 3:6], velocities[:, :3]) + gravity * up
-    return Motion(
-        times,
-        positions[:, 7:],
-        velocities[:, 6:],
-        accelerations[:, 6:],
-        root,
-        velocities[:, 3:6],
-        accelerations[:, 3:6],
-        pull,
-        sample_rate=rate,
-        orientation=orientation,
-        **measured,
-    )
+    # The base velocity is expressed in rotating axes: its acceleration has a term ω × v.
+    proper = accelerations[:, :3] + np.cross(velocities[:, 3:6], velocities[:, :3]) + gravity * up
+    joints = (positions[:, 7:], velocities[:, 6:], accelerations[:, 6:])
+    base = (velocities[:, 3:6], accelerations[:, 3:6], proper)
+    return Motion(times, *joints, root, *base, sample_rate=rate, orientation=orientation, **measured)
 
 
 _ARRAYS = ("time", "q", "v", "a", "wrenches", "torques", "contacts", "bandwidth", "gravity")
 
 
 def motion_from_arrays(model: Model, arrays: Mapping[str, Any]) -> Motion:
-    """Gives the Motion of plain arrays by name; see `motion_from_generalized`.
+    """Build a Motion from plain arrays by name; see `motion_from_generalized`.
 
     Raises:
         MotionError: An array is missing, or a name is unknown.

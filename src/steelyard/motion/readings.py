@@ -1,4 +1,4 @@
-"""How often each column of a recording has a reading, and how long it may be silent before that is a gap."""
+"""Sampling of each column of a recording: count and rate of readings, and the longest interval that is not a gap."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
     from steelyard.recording import Recording
 
 _FEWEST = 8
+"""Readings of a column below which its rate is unknown. Set by judgement: a median of fewer intervals is unreliable."""
+
 _MOST_STEPS = 200_000
-"""Steps from one reading to the next that tell of a column's rate."""
+"""Readings from which a column's rate is estimated, at most. Set by judgement: minutes of data at 1.6 MB a column."""
 
 
 @dataclass(frozen=True)
 class Readings:
-    """The readings of a column.
+    """Sampling of a column.
 
     Attributes:
-        count: How many there are.
-        rate: How many a second there usually are; zero for fewer than two.
-        silence: The longest time (s) between two that is no gap in itself: its usual period, or a lost one.
+        count: Number of readings.
+        rate: Usual rate, Hz; zero if there are too few readings.
+        silence: Longest interval (s) between two readings that is not a gap: one reading may be lost.
     """
 
     count: int
@@ -36,7 +38,7 @@ class Readings:
 
 
 class _Steps:
-    """The steps from reading to reading of one column, as far as not every row has one."""
+    """Times of the readings of a column that does not have one in every row."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -51,10 +53,10 @@ class _Steps:
 
 
 def survey_readings(recording: Recording, columns: Iterable[str]) -> dict[str, Readings]:
-    """Gives how often columns have readings, from one pass over a recording in memory or not.
+    """Return the sampling of columns, from one pass over a recording.
 
     Args:
-        recording: The recording.
+        recording: The recording, in memory or not.
         columns: Names of the columns; those that are not recorded are left out.
     """
     names = [name for name in dict.fromkeys(columns) if name in recording.values]
@@ -64,7 +66,7 @@ def survey_readings(recording: Recording, columns: Iterable[str]) -> dict[str, R
         everywhere = np.ones(len(piece), dtype=np.bool_)
         for name in names:
             there = np.isfinite(piece.column(name))
-            # What has a reading in each row so far is not kept: it has the clock's steps.
+            # A column with a reading in every row so far has the clock's times: they need no copy.
             if there.all() and found[name].count == start:
                 found[name].count += len(piece)
                 continue
@@ -84,7 +86,7 @@ def _readings(steps: _Steps) -> Readings:
     return Readings(steps.count, usual_rate(time), tolerated_silence(time))
 
 
-def slowest(readings: Mapping[str, Readings], columns: Iterable[str]) -> tuple[str, float]:
-    """Gives which of some columns comes most slowly, and its readings a second; an empty name where none has any."""
+def find_slowest(readings: Mapping[str, Readings], columns: Iterable[str]) -> tuple[str, float]:
+    """Return the column with the lowest rate, and that rate (Hz); an empty name if none has a rate."""
     rates = {name: readings[name].rate for name in columns if name in readings and readings[name].rate > 0.0}
     return min(rates.items(), key=lambda item: item[1], default=("", np.inf))

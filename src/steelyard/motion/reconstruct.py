@@ -1,4 +1,4 @@
-"""From a Recording to a Motion: one clock, smooth, with derivatives, at a base link whose motion is known."""
+"""From a Recording to a Motion: one clock, one filter, derivatives, and the motion of the base link."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from steelyard.motion.joint_state import (
     Positions,
     check_offsets,
     empty_torques,
-    measured_columns,
-    needed_forces,
+    force_columns,
     position_columns,
     read_joints,
     read_torques,
     read_wrenches,
 )
-from steelyard.motion.motion import Motion
-from steelyard.motion.readings import Readings, slowest, survey_readings
+from steelyard.motion.motion import SAMPLED, Motion
+from steelyard.motion.readings import Readings, find_slowest, survey_readings
+from steelyard.motion.segments import Dropouts, even_segments, find_runs, longest_bridged_gap, sample_rate
 from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterworth, local_cubic, local_cubic_of_cutoff
-from steelyard.motion.stretches import Silences, bridged_at, even_stretches, find_runs, sample_rate
 from steelyard.recording import Recording, usual_rate
 from steelyard.wording import count, show_names
 
@@ -41,17 +40,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Base", "reconstruct_motion", "stream_motion"]
 
-_WORTH_TELLING = 0.01
-_SLOWEST_SHARE = 0.25
-"""Highest cutoff that is chosen, as a share of the readings a second of the slowest column that is needed."""
+_NOTABLE_LOSS = 0.01
+"""Share of a recording lost to gaps from which a note reports it. Set by judgement: one percent changes no estimate."""
 
-_STRAIGHT = 0.1
-"""Share of a slower sensor's rate from which on straight lines between its readings lose some 3 % or more."""
+_SLOWEST_SHARE = 0.25
+"""Highest chosen cutoff as a share of the rate of the slowest required column: linear interpolation attenuates signals
+near half that rate. Set by judgement, half of the limit."""
+
+_INTERPOLATION_LOSS = 0.1
+"""Share of a slower sensor's rate above which linear interpolation between its readings loses some 3 % or more:
+one minus sinc²(0.1)."""
 
 _SLOWER = 0.9
+"""Rate of a column as a share of the row rate below which it counts as slower. Set by judgement: single lost readings
+leave more."""
+
 _PIECE_ROWS = 16384
-_EDGES_A_PIECE = 4
-"""A piece is at least so many times as long as what it shares with its neighbours."""
+"""Rows of a piece in memory. Set by judgement: 33 s at 500 Hz, some 13 MB with a hundred columns."""
+
+_PIECE_EDGES = 4
+"""Least length of a piece in filter edges, so that at most half of it overlaps its neighbours. Set by judgement."""
 
 
 def reconstruct_motion(
@@ -69,39 +77,40 @@ def reconstruct_motion(
     offsets: OffsetsLike | None = None,
     positions: Positions = "q",
 ) -> Motion:
-    """Gives the motion that a recording tells: smooth, with derivatives, and with all that was measured on the way.
+    """Reconstruct the motion of a recording: smoothed, with derivatives and the measured forces.
 
-    Every channel (joint positions, inertial sensor, wrenches, torques) passes the same filter without a shift in time,
-    and is differentiated there. Samples whose neighbours are not all there (the ends, and the edges of gaps) are left
-    out, not guessed. Of the rest, about two are kept for each period of the cutoff: more would say nothing new.
+    Every channel (joint positions, IMU, wrenches, torques) passes the same zero-phase filter, which also differentiates
+    it. Samples without a full filter window (at the ends, and next to gaps) are dropped, not extrapolated. The rest is
+    downsampled to about two samples per period of the cutoff: more would not be independent.
 
-    Uneven times are put on even ones first. Where the clock or a channel has a gap, the motion ends and begins again
-    behind it; `Motion.notes` tell of it, as of everything that was chosen.
+    Uneven times are resampled to even ones first. At a gap of the clock or of a channel, the motion is interrupted.
+    `Motion.notes` report gaps and all choices.
 
     Args:
         model: The model.
         recording: The recording, in memory or not.
-        base: What tells of the base link's motion. "imu": an inertial sensor; its link is the base link, and neither
-            position nor orientation is needed. "sole": a sole that stands flat and still throughout. "pose": the
-            columns ``base.position.x`` … and ``base.quat.x`` …, of the root in the world. "fixed": nothing, it does not
+        base: Source of the base link's motion. "imu": an IMU; its link is the base link, and neither position nor
+            orientation is needed. "sole": a sole that is flat on the ground and stationary throughout. "pose": the
+            columns ``base.position.x`` … and ``base.quat.x`` …, of the root in the world. "fixed": none, it does not
             move. By default "fixed" for a fixed model, "sole" with ``positions="q_command"``, else "imu".
-        imu: Name of the inertial sensor; by default the first of the setup that is recorded.
+        imu: Name of the IMU; by default the first of the setup that is recorded.
         sole: Name of the sole; by default the first of the setup.
         smoothing: "butterworth", or "cubic" for local cubic polynomials; see `Smoothing`.
-        cutoff: Frequency (Hz) at which the power is halved; by default chosen from the data, see `choose_cutoff`.
-        order: Of the Butterworth filter, which passes twice.
-        window: Seconds on each side of a local cubic, instead of a cutoff.
-        decimate: Whether samples that say nothing new are left out.
-        offsets: Of the encoders, by joint: what is added to their readings, rad or m; or a file of them, see
-            `read_offsets`; or what has them as `values`.
-        positions: "q" for measured joint positions, "q_command" for commanded ones (as instruments, say).
+        cutoff: Frequency (Hz) at half power; by default chosen from the data, see `choose_cutoff`.
+        order: Order of the Butterworth filter, which is applied twice.
+        window: Half width (s) of a local cubic, instead of a cutoff.
+        decimate: Whether to downsample.
+        offsets: Encoder offsets by joint, added to the readings, rad or m; or an offset file, see `read_offsets`; or an
+            object that has them as `values`.
+        positions: "q" for measured joint positions, "q_command" for commanded ones (as instruments, for example).
 
     Raises:
-        MotionError: The arguments do not fit each other, the model or the recording, or no stretch is long enough.
+        MotionError: The arguments are inconsistent, do not match the model or the recording, or no segment is long
+            enough.
         RecordingError: A column is missing.
     """
     plan = _plan(model, recording, base, imu, sole, smoothing, cutoff, order, window, decimate, offsets, positions)
-    return plan.whole()
+    return plan.reconstruct()
 
 
 def stream_motion(
@@ -120,51 +129,51 @@ def stream_motion(
     positions: Positions = "q",
     rows: int | None = None,
 ) -> Iterator[Motion]:
-    """Gives the motion of a recording of any length, piece by piece, as `gather_evidence` takes it.
+    """Reconstruct the motion of a recording of any length, piece by piece, as `gather_evidence` takes it.
 
-    Pieces share what the filter needs, so that together they are what `reconstruct_motion` gives.
+    Pieces overlap by the filter's edges, so that together they equal the result of `reconstruct_motion`.
 
     Args:
         model: The model.
         recording: The recording, in memory or not.
-        base: As for `reconstruct_motion`, and so are all others.
-        imu: Name of the inertial sensor.
+        base: As for `reconstruct_motion`, like all others below.
+        imu: Name of the IMU.
         sole: Name of the sole.
         smoothing: Kind of the filter.
-        cutoff: Frequency (Hz) at which the power is halved.
-        order: Of the Butterworth filter.
-        window: Seconds on each side of a local cubic.
-        decimate: Whether samples that say nothing new are left out.
-        offsets: Of the encoders, by joint.
+        cutoff: Frequency (Hz) at half power.
+        order: Order of the Butterworth filter.
+        window: Half width (s) of a local cubic.
+        decimate: Whether to downsample.
+        offsets: Encoder offsets by joint.
         positions: "q" or "q_command".
-        rows: Of the recording in each piece, about.
+        rows: Approximate number of the recording's rows per piece.
 
     Raises:
         MotionError: As for `reconstruct_motion`.
         RecordingError: A column is missing.
     """
     if rows is not None and not (isinstance(rows, int | np.integer) and rows >= 1):
-        raise MotionError(f"a piece of {rows!r} rows holds nothing; give a whole number, at least one")
+        raise MotionError(f"rows is {rows!r}; give an integer of at least one")
     plan = _plan(model, recording, base, imu, sole, smoothing, cutoff, order, window, decimate, offsets, positions)
     return plan.pieces(rows)
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Everything that was asked for or chosen.
+    """All options of a reconstruction, requested or chosen.
 
     Attributes:
         model: The model.
-        recording: The recording, only with the columns that are used.
-        source: What tells of the base link's motion.
+        recording: The recording, restricted to the used columns.
+        source: Source of the base link's motion.
         smoothing: The filter.
-        decimate: Whether samples that say nothing new are left out.
-        offsets: Of the encoders, by joint.
+        decimate: Whether to downsample.
+        offsets: Encoder offsets by joint.
         positions: Which joint positions are used.
-        needed: Columns without which there is no motion.
-        readings: How often columns have readings.
-        bandwidth: The most (Hz) that the slowest of the sensors of forces tells of.
-        notes: What was chosen.
+        needed: Required columns.
+        readings: Sampling of the columns.
+        bandwidth: Nyquist frequency (Hz) of the slowest force sensor.
+        notes: The choices, one sentence each.
     """
 
     model: Model
@@ -179,96 +188,92 @@ class _Plan:
     bandwidth: float
     notes: tuple[str, ...]
 
-    def pieces(self, rows: int | None, silences: Silences | None = None) -> Iterator[Motion]:
-        """Gives the motion piece by piece, each of about so many rows of the recording."""
-        silences = silences if silences is not None else self.silences()
+    def pieces(self, rows: int | None, dropouts: Dropouts | None = None) -> Iterator[Motion]:
+        """Yield the motion piece by piece, each of about `rows` rows of the recording."""
+        dropouts = dropouts if dropouts is not None else self.dropouts()
         orientation = [name for name in self.recording.columns if name not in self.needed]
         found = False
-        for stretch in even_stretches(self.recording, silences):
-            rate = sample_rate(stretch)
+        for segment in even_segments(self.recording, dropouts):
+            rate = sample_rate(segment)
             edge = self.smoothing.edge(rate)
             step = self.smoothing.decimation(rate) if self.decimate else 1
-            size = rows if rows is not None else max(_PIECE_ROWS, _EDGES_A_PIECE * edge)
-            aside = Silences(silences.bridged, self.readings)
-            told = find_runs(stretch, orientation, size, aside) if orientation else []
-            silent = int(silences.most(orientation) * rate)
-            for start, stop in find_runs(stretch, self.needed, size, silences):
+            size = rows if rows is not None else max(_PIECE_ROWS, _PIECE_EDGES * edge)
+            oriented_runs = find_runs(segment, orientation, size, self.dropouts()) if orientation else []
+            slack = int(dropouts.most(orientation) * rate)
+            for start, stop in find_runs(segment, self.needed, size, dropouts):
                 kept = -(-(stop - start - 2 * edge) // step)
-                oriented = any(first <= start + silent and stop - silent <= last for first, last in told)
+                oriented = any(first <= start + slack and stop - slack <= last for first, last in oriented_runs)
                 for first in range(0, kept, max(1, size // step)):
                     last = min(kept, first + max(1, size // step))
                     found = True
                     yield self._piece(
-                        stretch, start + first * step, start + (last - 1) * step + 2 * edge + 1, step, oriented=oriented
+                        segment, start + first * step, start + (last - 1) * step + 2 * edge + 1, step, oriented=oriented
                     )
         if not found:
             raise self._too_short()
 
-    def silences(self) -> Silences:
-        """Gives how long columns may be silent."""
-        return Silences(bridged_at(self.smoothing.cutoff), self.readings)
+    def dropouts(self) -> Dropouts:
+        """Return the tolerated dropouts."""
+        return Dropouts(longest_bridged_gap(self.smoothing.cutoff), self.readings)
 
-    def whole(self) -> Motion:
-        """Gives the motion as one; notes tell what was bridged, and what gaps cost."""
-        silences = self.silences()
-        motion = _joined(list(self.pieces(None, silences)))
+    def reconstruct(self) -> Motion:
+        """Return the motion as one; notes report interpolated dropouts and the loss from gaps."""
+        dropouts = self.dropouts()
+        motion = _join_pieces(list(self.pieces(None, dropouts)))
         notes = list(motion.notes)
-        if silences.seconds:
-            worst = max(silences.seconds, key=lambda name: silences.seconds[name])
-            others = f", and as much or less of {len(silences.seconds) - 1} more" if len(silences.seconds) > 1 else ""
+        if dropouts.seconds:
+            worst = max(dropouts.seconds, key=lambda name: dropouts.seconds[name])
+            others = f", and at most as much of {len(dropouts.seconds) - 1} more" if len(dropouts.seconds) > 1 else ""
             notes.append(
-                f"{silences.seconds[worst]:.3g} s of {'rows' if worst == 'time' else repr(worst)} are missing in short "
-                f"silences (up to {1e3 * max(silences.longest.values()):.3g} ms){others}; straight lines are in "
-                "their place"
+                f"{dropouts.seconds[worst]:.3g} s of {'rows' if worst == 'time' else repr(worst)} are missing in short "
+                f"dropouts (up to {1e3 * max(dropouts.longest.values()):.3g} ms){others}; interpolated linearly"
             )
         rate = usual_rate(self.recording.time)
         duration = self.recording.duration
         lost = duration - 2.0 * self.smoothing.edge(rate) / rate - len(motion) / motion.sample_rate
-        if lost >= max(_WORTH_TELLING * duration, 1.5 / motion.sample_rate):
-            notes.append(f"gaps cost {lost:.3g} s of {duration:.3g} s, with what the filter needs next to them")
+        if lost >= max(_NOTABLE_LOSS * duration, 1.5 / motion.sample_rate):
+            notes.append(f"gaps cost {lost:.3g} s of {duration:.3g} s, including the filter's edges next to them")
         return replace(motion, notes=tuple(notes))
 
     def _too_short(self) -> MotionError:
-        """Gives the error that tells why there is no motion: which column leaves the least, and what can be done."""
+        """Return the error for a recording without any usable segment, with the worst column and the remedy."""
         rate = usual_rate(self.recording.time)
         seconds = 2.0 * self.smoothing.edge(rate) / rate
-        words = f"{self.recording.name} has no stretch without gaps that is longer than {seconds:.3g} s, as "
-        words += f"{self.smoothing} needs; "
-        silences = self.silences()
-        clock = max((stretch.duration for stretch in even_stretches(self.recording, silences)), default=0.0)
+        problem = f"{self.recording.name} has no gap-free segment longer than the {seconds:.3g} s that "
+        problem += f"{self.smoothing} needs; "
+        dropouts = self.dropouts()
+        clock = max((segment.duration for segment in even_segments(self.recording, dropouts)), default=0.0)
         if clock <= seconds:
-            return MotionError(f"{words}its longest lasts {clock:.3g} s: choose a higher cutoff", channel="time")
+            return MotionError(f"{problem}its longest lasts {clock:.3g} s: choose a higher cutoff", channel="time")
         longest = dict.fromkeys(self.needed, 0.0)
-        for stretch in even_stretches(self.recording, silences):
+        for segment in even_segments(self.recording, dropouts):
             for name in self.needed:
-                for start, stop in find_runs(stretch, [name], _PIECE_ROWS, silences):
-                    longest[name] = max(longest[name], (stop - 1 - start) / sample_rate(stretch))
+                for start, stop in find_runs(segment, [name], _PIECE_ROWS, dropouts):
+                    longest[name] = max(longest[name], (stop - 1 - start) / sample_rate(segment))
         worst = min(longest, key=lambda name: longest[name])
         if not self.readings[worst].count:
             empty = [name for name in self.needed if not self.readings[name].count]
-            told = f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings at all"
+            cause = f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings at all"
         elif longest[worst] <= seconds:
-            told = f"{worst!r} is never there for longer than {longest[worst]:.3g} s"
+            cause = f"{worst!r} never has more than {longest[worst]:.3g} s without gaps"
         else:
-            return MotionError(
-                f"{words}columns are silent in turns: choose a higher cutoff, or see `steelyard inspect`"
-            )
-        return MotionError(f"{words}{told}: {self._remedy(worst)}", channel=worst)
+            return MotionError(f"{problem}columns drop out in turn: choose a higher cutoff, or see `steelyard inspect`")
+        return MotionError(f"{problem}{cause}: {self._remedy(worst)}", channel=worst)
 
     def _remedy(self, column: str) -> str:
-        """Gives what can be done where a column leaves nothing."""
+        """Return the remedy for a column that leaves no usable segment."""
         higher = ", or choose a higher cutoff" if self.readings[column].count else ""
         if column in position_columns(self.model, self.positions):
-            return f"lock the joint in the setup, if it does not move{higher}"
+            return f"lock the joint in the setup if it does not move{higher}"
         if column in self.source.columns:
             another = "name another with imu=, or " if isinstance(self.source, ImuBase) else ""
             return f"{another}choose another base={higher}"
-        return f"leave out all columns of that sensor (recording.select), if the motion can do without{higher}"
+        return f"leave out all columns of that sensor (recording.select) if the motion does not need them{higher}"
 
-    def _piece(self, stretch: Recording, start: int, stop: int, step: int, *, oriented: bool) -> Motion:
-        """Gives the motion of some rows of a stretch."""
-        silence = self.silences().most(stretch.columns)
-        channels = read_channels(stretch, start, stop, self.smoothing, step, silence)
+    def _piece(self, segment: Recording, start: int, stop: int, step: int, *, oriented: bool) -> Motion:
+        """Return the motion of some rows of a segment."""
+        silence = self.dropouts().most(segment.columns)
+        channels = read_channels(segment, start, stop, self.smoothing, step, silence)
         joints = read_joints(self.model, channels, self.positions, self.offsets)
         base = self.source.state(self.model, channels, joints, oriented=oriented)
         return Motion(
@@ -305,26 +310,25 @@ def _plan(
     positions: Positions,
 ) -> _Plan:
     if not isinstance(recording, Recording):
-        raise MotionError(f"a Recording is needed, not {type(recording).__name__}; read a file with read_recording")
+        raise MotionError(f"a Recording is needed, not a {type(recording).__name__}; load a file with read_recording")
     if positions not in POSITIONS:
-        raise MotionError(f"positions are {positions!r}; choose 'q' (measured) or 'q_command' (commanded)")
+        raise MotionError(f"positions is {positions!r}; choose 'q' (measured) or 'q_command' (commanded)")
     if len(recording) < 2:
         raise MotionError(f"{recording.name} has one row; a motion needs many", channel="time")
     added = as_offsets(offsets)
     check_offsets(model, added)
-    joints, forces = position_columns(model, positions), measured_columns(model, recording)
-    of_imus = [
-        name for each in model.setup.imus for name in (*ImuBase(each).columns, *ImuBase(each).orientation_columns)
-    ]
-    readings = survey_readings(recording, [*joints, *forces, *of_imus, *PoseBase().columns])
-    source, told = choose_base(model, recording, readings, base, imu, sole, positions)
+    joints, forces = position_columns(model, positions), force_columns(model, recording)
+    imus = [ImuBase(each) for each in model.setup.imus]
+    imu_columns = [name for each in imus for name in (*each.columns, *each.orientation_columns)]
+    readings = survey_readings(recording, [*joints, *forces, *imu_columns, *PoseBase().columns])
+    source, base_note = choose_base(model, recording, readings, base, imu, sole, positions)
     empty = empty_torques(model, forces, readings)
     needed = (*joints, *source.columns, *(name for name in forces if name not in empty))
     orientation = [name for name in source.orientation_columns if name in readings and readings[name].count]
     if len(orientation) < len(source.orientation_columns):
         orientation = []
     used = recording.select([*needed, *orientation])
-    slow, slow_rate = slowest(readings, needed)
+    slow, slow_rate = find_slowest(readings, needed)
     chosen, why = _choose_smoothing(
         model, recording, source, smoothing, cutoff, order, window, highest=_SLOWEST_SHARE * slow_rate
     )
@@ -332,15 +336,15 @@ def _plan(
     step = chosen.decimation(rate) if decimate else 1
     notes = [f"all channels pass {chosen}: {why}"]
     if step > 1:
-        notes.append(f"one of {step} samples is kept: {rate / step:.4g} of {rate:.4g} a second")
-    notes.append(told)
-    if chosen.cutoff > _STRAIGHT * slow_rate and slow_rate < _SLOWER * rate:
-        notes.append(f"{slow!r} has {slow_rate:.3g} readings a second, with straight lines between them")
+        notes.append(f"downsampled from {rate:.4g} to {rate / step:.4g} Hz")
+    notes.append(base_note)
+    if chosen.cutoff > _INTERPOLATION_LOSS * slow_rate and slow_rate < _SLOWER * rate:
+        notes.append(f"{slow!r} is sampled at {slow_rate:.3g} Hz and interpolated linearly")
     if added:
-        notes.append(f"offsets are added to the readings of {count(len(added), 'joint', 'joints')}")
+        notes.append(f"encoder offsets are added to {count(len(added), 'joint', 'joints')}")
     if empty:
-        notes.append(f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings: taken as not recorded")
-    _, force_rate = slowest(readings, needed_forces(model, recording))
+        notes.append(f"{show_names(empty)} {'has' if len(empty) == 1 else 'have'} no readings: treated as not recorded")
+    _, force_rate = find_slowest(readings, force_columns(model, recording, declared=True))
     return _Plan(
         model, used, source, chosen, decimate, dict(added), positions, needed, readings, 0.5 * force_rate, tuple(notes)
     )
@@ -357,39 +361,30 @@ def _choose_smoothing(
     *,
     highest: float,
 ) -> tuple[Smoothing, str]:
-    """Gives the filter, and in words who chose it."""
+    """Return the filter, and why it was chosen."""
     if kind not in KINDS:
         raise MotionError(f"the smoothing is {kind!r}; choose 'butterworth' or 'cubic'")
     if window is not None and kind == "butterworth":
-        raise MotionError("a window belongs to local cubics; give a cutoff, or smoothing='cubic'")
+        raise MotionError("a Butterworth filter has no window; give a cutoff, or smoothing='cubic'")
     if window is not None and cutoff is not None:
         raise MotionError("a local cubic has a window or a cutoff; give one of them")
+    why = "as requested"
     if window is not None:
-        return local_cubic(window), "as asked for"
-    why = "as asked for"
+        return local_cubic(window), why
     if cutoff is None:
         cutoff, why = choose_cutoff(model, recording, source, highest=min(HIGHEST, highest))
     return (butterworth(cutoff, order) if kind == "butterworth" else local_cubic_of_cutoff(cutoff)), why
 
 
-def _joined(pieces: Sequence[Motion]) -> Motion:
-    """Gives pieces of a motion as one."""
+def _join_pieces(pieces: Sequence[Motion]) -> Motion:
+    """Concatenate the pieces of a motion."""
     first = pieces[0]
-
-    def all_of(values: Sequence[Any]) -> Any:
-        return np.concatenate(values) if len(values) > 1 else values[0]
-
-    def by_name(group: str) -> dict[str, Any]:
-        return {name: all_of([getattr(piece, group)[name] for piece in pieces]) for name in getattr(first, group)}
-
+    if len(pieces) == 1:
+        return first
+    fields: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in SAMPLED}
+    for group in ("wrenches", "torques"):
+        parts = [getattr(piece, group) for piece in pieces]
+        fields[group] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     orientations = [piece.orientation for piece in pieces if piece.orientation is not None]
-    return replace(
-        first,
-        **{
-            name: all_of([getattr(piece, name) for piece in pieces])
-            for name in ("time", "q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration")
-        },
-        wrenches=by_name("wrenches"),
-        torques=by_name("torques"),
-        orientation=all_of(orientations) if len(orientations) == len(pieces) else None,
-    )
+    orientation = np.concatenate(orientations) if len(orientations) == len(pieces) else None
+    return replace(first, orientation=orientation, **fields)

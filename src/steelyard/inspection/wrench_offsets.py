@@ -1,4 +1,4 @@
-"""The offsets of wrench sensors, as far as no plausible model explains them."""
+"""Offsets of wrench sensors that no plausible model explains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.inspection.base_equation import build_base_equation, plan_system, spread_by_blocks
+from steelyard.inspection.base_equation import block_jackknife_covariance, build_base_equation, plan_system
 from steelyard.motion import GRAVITY
 
 if TYPE_CHECKING:
@@ -20,34 +20,42 @@ if TYPE_CHECKING:
     from steelyard.regression import RowPlan, System
 
 USUAL = (3.0, 0.2)
-"""Standard deviations (N, N m) of the offsets that sound, tared sensors keep."""
+"""Standard deviations (N, N m) of the residual offsets of tared sensors. Set by judgement."""
 
 LEAST = (8.0, 0.8)
-"""Offsets (N, N m) below which nobody needs to be told."""
+"""Smallest offsets (N, N m) that are reported: smaller ones are left to the identification (decision 8)."""
 
 DECISIVE = 25.0
-"""By how much minus twice the log-likelihood must fall before an offset is believed: five standard deviations."""
+"""Decrease of minus twice the log-likelihood from which an offset is accepted: five standard deviations."""
 
 _WIDE = (300.0, 30.0)
+"""Prior standard deviations (N, N m) of an offset that is estimated. Set by judgement, a hundred times the usual ones:
+no prior in effect."""
+
 _LOADS = (0.5, 0.2)
-"""What a sensor carries at most apart from the weight itself: shares of the weight sideways (friction), and metres of
-lever arm that the weight has about it."""
+"""Largest loads of a sensor apart from the weight itself: tangential force as a share of the weight, and lever arm (m)
+of the weight about the sensor. Set by judgement: the friction of soles, and a foot's length."""
 
 _RIVAL = 10.0
+"""Difference in cost, in units of the noise variance, within which two components explain the data equally. Set by
+judgement: three standard deviations."""
+
 _CERTAIN = 6.0
+"""Standard errors by which a reported offset must exceed zero. Set by judgement, above the five of `DECISIVE`: block
+errors are themselves uncertain."""
 
 
 @dataclass(frozen=True)
 class Offset:
-    """An offset that was found.
+    """An offset of a wrench component.
 
     Attributes:
-        column: The component.
-        value: What the sensor reads when nothing pulls, N or N m.
-        standard_error: Of that.
-        rivals: Components of other sensors whose offset would explain the recording as well.
-        possible: Whether a sensor that is off by so much could have read what it did. Errors of joint angles look like
-            offsets too, and like far greater ones.
+        column: Name of the component.
+        value: Reading without load, N or N m.
+        standard_error: Its standard error.
+        rivals: Components of other sensors whose offset would explain the recording equally well.
+        possible: Whether a sensor with this offset could have produced its readings. Errors of joint angles look like
+            offsets too, often far larger ones.
     """
 
     column: str
@@ -58,15 +66,15 @@ class Offset:
 
 
 def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
-    """Finds components with an offset that is more than a sound sensor keeps, ``Y φ = H (f - offset)``.
+    """Find components with a larger offset than that of a tared sensor, ``Y φ = H (f - offset)``.
 
-    The model's errors and small offsets of all components are eliminated. Components are then freed one after the
-    other, the one that explains most first, as long as it explains much. While both feet stand, the same offset of
-    either foot often does the same to the robot; such rivals are named.
+    Model errors and small offsets of all components are eliminated. Components are then selected one by one, the best
+    first (forward selection). With both feet on the ground, equal offsets of either foot often have the same effect;
+    such rivals are named.
 
     Args:
         model: The model.
-        motions: Stretches of motion.
+        motions: Motions of the segments.
     """
     system = plan_system(model, motions[0], offsets=USUAL)
 
@@ -79,19 +87,19 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
     kinds = [0 if source.axis.startswith("f") else 1 for source in sources]
     precision = np.array([1.0 / _WIDE[kind] ** 2 for kind in kinds])
     triangle = equation.triangle
-    rest, change = triangle[:, 0] + triangle[:, 1], triangle[:, 2:]
-    noise = max(float(rest @ rest) / equation.freedom, 1.0)
-    bearing = _bearing(system, motions)
+    residual, jacobian = triangle[:, 0] + triangle[:, 1], triangle[:, 2:]
+    noise = max(float(residual @ residual) / equation.freedom, 1.0)
+    bearing = _find_bearing(system, motions)
     chosen = list(bearing)
     rivals: dict[int, tuple[str, ...]] = {}
     while len(chosen) < len(sources):
         costs = np.full(len(sources), np.inf)
         for number in set(range(len(sources))) - set(chosen):
-            costs[number] = _fit(rest, change, precision, [*chosen, number])[0]
-        before = _fit(rest, change, precision, chosen)[0]
+            costs[number] = _fit_offsets(residual, jacobian, precision, [*chosen, number])[0]
+        before = _fit_offsets(residual, jacobian, precision, chosen)[0]
         named = [number for number in chosen if number not in bearing]
-        best = _preferred(costs, noise, named, [source.name for source in sources])
-        values = _fit(rest, change, precision, [*chosen, best])[1]
+        best = _select_component(costs, noise, named, [source.name for source in sources])
+        values = _fit_offsets(residual, jacobian, precision, [*chosen, best])[1]
         if (before - costs[best]) / noise < DECISIVE or abs(values[-1]) < LEAST[kinds[best]]:
             break
         rivals[best] = tuple(
@@ -100,7 +108,7 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
             if number != best and _sensor(sources[number].name) != _sensor(sources[best].name)
         )
         chosen.append(best)
-    _, values, _ = _fit(rest, change, precision, chosen)
+    _, values = _fit_offsets(residual, jacobian, precision, chosen)
     errors = _standard_errors(equation, chosen, values, precision, max(1, round(motions[0].sample_rate)))
     readings = np.max(np.abs(np.concatenate([system.forces(motion) for motion in motions])), axis=0)
     loads = [GRAVITY * model.total_mass * _LOADS[kind] for kind in kinds]
@@ -118,10 +126,11 @@ def find_offsets(model: Model, motions: Sequence[Motion]) -> list[Offset]:
     ]
 
 
-def _bearing(system: System, motions: Sequence[Motion]) -> list[int]:
-    """Gives the component of each sensor that bears the weight.
+def _find_bearing(system: System, motions: Sequence[Motion]) -> list[int]:
+    """Return the component of each sensor that bears the weight.
 
-    Its offset cannot be told from the model's own weight and centre of mass: it is freed, but never named.
+    Its offset is not distinguishable from an error of the model's mass and centre of mass: it is estimated, but never
+    reported.
     """
     means = np.mean(np.abs(np.concatenate([system.forces(motion) for motion in motions])), axis=0)
     by_sensor: dict[str, list[int]] = {}
@@ -134,17 +143,17 @@ def _bearing(system: System, motions: Sequence[Motion]) -> list[int]:
 def _standard_errors(
     equation: BaseEquation, chosen: Sequence[int], values: FloatArray, precision: FloatArray, block: int
 ) -> FloatArray:
-    """Gives the standard errors of some offsets, for residuals that are alike over a block of samples."""
+    """Return the standard errors of offsets, for residuals that are correlated within a block of samples."""
     if not chosen:
         return np.empty(0)
-    change = equation.columns[:, [2 + number for number in chosen]]
-    rest = equation.columns[:, 0] + equation.columns[:, 1] + change @ values
-    spread, _ = spread_by_blocks(equation, change, rest, block, precision[list(chosen)])
-    return np.sqrt(np.diag(spread))
+    jacobian = equation.columns[:, [2 + number for number in chosen]]
+    residual = equation.columns[:, 0] + equation.columns[:, 1] + jacobian @ values
+    covariance, _ = block_jackknife_covariance(equation, jacobian, residual, block, precision[list(chosen)])
+    return np.sqrt(np.diag(covariance))
 
 
-def _preferred(costs: FloatArray, noise: float, named: Sequence[int], names: Sequence[str]) -> int:
-    """Gives the component that explains most; among equals, one of a sensor that is known to be off."""
+def _select_component(costs: FloatArray, noise: float, named: Sequence[int], names: Sequence[str]) -> int:
+    """Return the component with the least cost; among near equals, one of a sensor already selected."""
     best = int(np.argmin(costs))
     known = {_sensor(names[number]) for number in named}
     near = [int(number) for number in np.flatnonzero(costs - costs[best] < _RIVAL * noise)]
@@ -156,12 +165,12 @@ def _sensor(component: str) -> str:
     return component.rpartition(".")[0]
 
 
-def _fit(
-    rest: FloatArray, change: FloatArray, precision: FloatArray, chosen: Sequence[int]
-) -> tuple[float, FloatArray, FloatArray]:
-    """Gives the least cost over some offsets, these, and their standard errors at unit noise."""
-    columns, weights = change[:, list(chosen)], precision[list(chosen)]
+def _fit_offsets(
+    residual: FloatArray, jacobian: FloatArray, precision: FloatArray, chosen: Sequence[int]
+) -> tuple[float, FloatArray]:
+    """Minimise the cost over some offsets; return it with the offsets."""
+    columns, weights = jacobian[:, list(chosen)], precision[list(chosen)]
     inverse = np.linalg.inv(columns.T @ columns + np.diag(weights))
-    values = -inverse @ (columns.T @ rest)
-    left = rest + columns @ values
-    return float(left @ left + weights @ values**2), values, np.sqrt(np.diag(inverse))
+    values = -inverse @ (columns.T @ residual)
+    left = residual + columns @ values
+    return float(left @ left + weights @ values**2), values

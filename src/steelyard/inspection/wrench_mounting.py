@@ -1,4 +1,4 @@
-"""How wrench sensors are mounted, and in which units they read: found by what the model asks for."""
+"""Mounting and units of wrench sensors, from the base equation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.inspection.axis_permutations import is_identity, signed_permutations
 from steelyard.inspection.base_equation import build_base_equation, plan_system
-from steelyard.inspection.turns import all_turns, is_same
 from steelyard.model import STANDARD_GRAVITY, WRENCH_AXES
 
 if TYPE_CHECKING:
@@ -28,55 +28,61 @@ UNITS = {
     "N and N mm": (1.0, 1e-3),
     "kN and kN m": (1e3, 1e3),
 }
-"""Units that a wrench sensor may read in, and what its forces and moments are then multiplied with."""
+"""Units of a wrench sensor, and the factors that convert its forces and moments to SI."""
 
 DECISIVE = 60.0
-"""By how much minus twice the log-likelihood must fall before one way to read the sensors is believed over another."""
+"""Decrease of minus twice the log-likelihood from which another mounting is accepted. Set by judgement, far above the
+25 of five standard deviations: residuals are correlated."""
 
-_WORTH = 0.25
-"""To which share of what the setup's way leaves another must come down."""
+_COST_RATIO = 0.25
+"""Greatest cost of another mounting, relative to the setup's. Set by judgement: half the residual."""
 
 _LEAST_SHARE, _GREATEST_SHARE = 0.6, 1.6
-"""Of the force that the model asks for, what the sensors may carry: models and gains are not that wrong."""
+"""Bounds of the measured share of the force that the model requires: models and gains are not that wrong, and readings
+ten times too small would always leave the least residual (decision 8)."""
 
-_ROUNDS = 5
-_EQUAL = 10.0
+_MOST_ROUNDS = 5
+"""Passes over all pairs of sensors. Set by judgement: with two sensors the first finds the optimum."""
+
+_ODDITY_COST = 10.0
+"""Cost of each difference from the setup, in units of the noise variance: among equals the one nearest to the setup is
+taken (decision 8). Set by judgement: three standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mounting:
-    """How one wrench sensor really reads: ``force = force_scale * turn @ readings of source``, moments likewise.
+    """Actual source, axes and unit of a wrench sensor: ``force = force_scale * axes @ readings``, moments likewise.
 
     Attributes:
         sensor: Name of the sensor in the setup.
-        source: Name of the sensor whose columns hold its readings; another one where two are exchanged.
-        turn: Shape (3, 3), a signed permutation.
-        unit: The unit, one of `UNITS`.
-        gain: By how much this beats the way that the setup states, in minus twice the log-likelihood.
-        margin: By how much it beats the next best way.
+        source: Name of the sensor whose columns hold its readings; another one if two are swapped.
+        axes: Signed permutation, shape (3, 3).
+        unit: One of `UNITS`.
+        gain: Decrease of minus twice the log-likelihood relative to the setup.
+        margin: The same relative to the next best candidate.
     """
 
     sensor: str
     source: str
-    turn: FloatArray
+    axes: FloatArray
     unit: str = "N and N m"
     gain: float = 0.0
     margin: float = np.inf
 
     @property
     def as_stated(self) -> bool:
-        """Whether the sensor reads as the setup says."""
-        return self.source == self.sensor and is_same(self.turn) and self.unit == "N and N m"
+        """Whether source, axes and unit are those of the setup."""
+        return self.source == self.sensor and is_identity(self.axes) and self.unit == "N and N m"
 
 
 @dataclass(frozen=True, eq=False)
 class MountingSearch:
-    """What came out of `find_mountings`.
+    """Result of `find_mountings`.
 
     Attributes:
-        mountings: By sensor.
-        misfit: Root mean square of the whitened residual as the setup states it.
-        best_misfit: The same with the mountings found; about one for sensors as noisy as they are taken to be.
+        mountings: Mounting by sensor.
+        misfit: RMS of the whitened residual with the setup's mountings.
+        best_misfit: The same with the mountings found; about one if the assumed noise is right.
     """
 
     mountings: Mapping[str, Mounting]
@@ -87,40 +93,40 @@ class MountingSearch:
 @dataclass(frozen=True, eq=False)
 class _Candidate:
     source: str
-    turn: FloatArray
+    axes: FloatArray
     unit: str
 
 
 def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
-    """Finds how the wrench sensors are mounted, among right-angled turns, signs, units and exchanges.
+    """Find the mountings of the wrench sensors, among right-angle rotations, reflections, units and swaps.
 
-    Every way is one vector of coefficients in the base equation, of which the model's errors are eliminated; the one
-    that leaves the least is the best, of those in which the sensors carry about the robot's weight. Pairs of sensors
-    are searched together, so that an exchange is found.
+    Each candidate is a vector of coefficients of the base equation with model errors eliminated. The best one leaves
+    the least residual, of those in which the sensors carry about the robot's weight. Pairs of sensors are searched
+    jointly, so that a swap is found.
 
     Args:
         model: The model.
-        motions: Stretches of motion; see `stretches`.
+        motions: Motions of the segments.
 
     Raises:
-        EvidenceError: What is not measured explains everything, or a sensor of a standing foot has no data.
+        EvidenceError: Unmeasured components leave no equation, or the sensor of a standing foot has no data.
     """
     system = plan_system(model, motions[0])
     sensors = _sensors(system)
     pairs = _pairs(sensors)
     numbers = {pair: number for number, pair in enumerate(pairs)}
     components, channels = np.array(pairs).T
-    carried, asked_for = np.zeros(len(pairs)), 0.0
+    carried, required = np.zeros(len(pairs)), 0.0
 
     def columns(system: System, motion: Motion, plan: RowPlan, maps: FloatArray) -> FloatArray:
-        nonlocal asked_for
+        nonlocal required
         forces = system.forces(motion)
         needed = system.required_forces(plan, motion, model.parameters)[:, :3]
         size = np.linalg.norm(needed, axis=1)
-        # What each channel carries in each place, along the force that the model asks for: mostly its weight.
+        # Each channel's contribution as each component, along the force that the model requires: mostly its weight.
         along = np.einsum("nk,nkm->nm", needed / size[:, None], maps[:, :3])
         carried[:] += np.sum(along[:, components] * forces[:, channels], axis=0)
-        asked_for += float(size.sum())
+        required += float(size.sum())
         return np.asarray(maps[:, :, components] * forces[:, None, channels])
 
     equation = build_base_equation(system, motions, columns)
@@ -130,10 +136,10 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
         name: np.stack([_coefficients(name, each, sensors, numbers) for each in candidates[name]]) for name in sensors
     }
     search = _Search(
-        asked=triangle[:, 0],
+        required=triangle[:, 0],
         candidates=candidates,
         vectors={name: -each @ triangle[:, 1:].T for name, each in coefficients.items()},
-        shares={name: each @ carried / asked_for for name, each in coefficients.items()},
+        shares={name: each @ carried / required for name, each in coefficients.items()},
         oddities={
             name: np.array([_oddity(name, candidate) for candidate in candidates[name]], dtype=np.float64)
             for name in sensors
@@ -142,59 +148,60 @@ def find_mountings(model: Model, motions: Sequence[Motion]) -> MountingSearch:
     )
     chosen = dict.fromkeys(sensors, 0)
     groups: list[tuple[str, ...]] = [*combinations(sensors, 2)] or [(name,) for name in sensors]
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         before = dict(chosen)
         for group in groups:
             chosen |= search.best_of(group, chosen)
         if chosen == before:
             break
-    return _verdict(search, chosen, equation)
+    return _accept(search, chosen, equation)
 
 
-def _verdict(search: _Search, chosen: Mapping[str, int], equation: BaseEquation) -> MountingSearch:
+def _accept(search: _Search, chosen: Mapping[str, int], equation: BaseEquation) -> MountingSearch:
+    """Return the chosen candidates that are decisively better than the setup, and the setup's for all others."""
     stated = dict.fromkeys(chosen, 0)
     best = search.cost(chosen)
     noise = max(best / equation.freedom, 1.0)
-    # Where what the setup states is possible at all, another way must leave far less.
-    worth = not search.is_plausible(stated) or best < _WORTH * search.cost(stated)
-    believed = dict(stated)
+    # If the setup's mounting is plausible at all, another one must leave a far smaller residual.
+    worth = not search.is_plausible(stated) or best < _COST_RATIO * search.cost(stated)
+    accepted = dict(stated)
     gains: dict[str, tuple[float, float]] = {}
     for name, number in chosen.items():
         found = search.candidates[name][number]
         costs = search.costs_of(name, chosen)
         alike = np.array([candidate.source == found.source for candidate in search.candidates[name]])
         rivals = costs[alike & (np.arange(len(costs)) != number)]
-        # Of an exchange, only both sides together can be judged.
+        # The two sides of a swap can only be judged together.
         other = search.cost(stated) if found.source != name else float(costs[0])
         margin = float(np.min(rivals)) - best if len(rivals) else np.inf
         gains[name] = ((other - best) / noise, margin / noise)
         if worth and min(gains[name]) > DECISIVE:
-            believed[name] = number
-    sources = [search.candidates[name][number].source for name, number in believed.items()]
-    if len(set(sources)) < len(sources) or not search.is_plausible(believed):
-        believed = stated
+            accepted[name] = number
+    sources = [search.candidates[name][number].source for name, number in accepted.items()]
+    if len(set(sources)) < len(sources) or not search.is_plausible(accepted):
+        accepted = stated
     mountings = {}
-    for name, number in believed.items():
+    for name, number in accepted.items():
         found = search.candidates[name][number]
-        mountings[name] = Mounting(name, found.source, found.turn, found.unit, *gains[name])
-    misfits = [float(np.sqrt(search.cost(each) / equation.freedom)) for each in (stated, believed)]
+        mountings[name] = Mounting(name, found.source, found.axes, found.unit, *gains[name])
+    misfits = [float(np.sqrt(search.cost(each) / equation.freedom)) for each in (stated, accepted)]
     return MountingSearch(mountings, *misfits)
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """All candidates, what they leave, and what they carry.
+    """All candidates, with their residuals and shares of the weight.
 
     Attributes:
-        asked: What the model asks for, as a vector of the triangular factor.
-        candidates: By sensor.
-        vectors: By sensor, what each candidate adds to `asked`, shape (n_candidates, n).
-        shares: By sensor, the share of the force asked for that each candidate carries, shape (n_candidates,).
-        oddities: By sensor, in how many things each candidate differs from what the setup states, shape
-        (n_candidates,). freedom: How many rows there are.
+        required: The wrench that the model requires, in terms of the triangular factor.
+        candidates: Candidates by sensor.
+        vectors: By sensor, each candidate's term in the residual, added to `required`, shape (n_candidates, n).
+        shares: By sensor, the share of the required force that each candidate carries, shape (n_candidates,).
+        oddities: By sensor, the number of differences of each candidate from the setup, shape (n_candidates,).
+        freedom: Number of measurement rows.
     """
 
-    asked: FloatArray
+    required: FloatArray
     candidates: Mapping[str, list[_Candidate]]
     vectors: Mapping[str, FloatArray]
     shares: Mapping[str, FloatArray]
@@ -202,62 +209,63 @@ class _Search:
     freedom: int
 
     def is_plausible(self, chosen: Mapping[str, int]) -> bool:
-        """Tells whether the sensors carry about the robot's weight."""
+        """Return whether the sensors carry about the robot's weight."""
         return bool(_is_weight(sum(self.shares[name][number] for name, number in chosen.items())))
 
     def cost(self, chosen: Mapping[str, int]) -> float:
-        """Gives the squares that a choice leaves."""
-        rest = self.asked + sum(self.vectors[name][number] for name, number in chosen.items())
-        return float(rest @ rest)
+        """Return the squared residual of a choice."""
+        residual = self._residual(chosen)
+        return float(residual @ residual)
+
+    def _residual(self, chosen: Mapping[str, int]) -> FloatArray:
+        return np.asarray(self.required + sum(self.vectors[name][number] for name, number in chosen.items()))
 
     def costs_of(self, name: str, chosen: Mapping[str, int]) -> FloatArray:
-        """Gives the cost of each candidate of a sensor, the others as they are chosen; infinite for impossible ones."""
+        """Return the cost of each candidate of a sensor, the others as chosen; infinite for implausible ones."""
         others = {other: number for other, number in chosen.items() if other != name}
-        rest = self.asked + sum(self.vectors[other][number] for other, number in others.items())
         share = self.shares[name] + sum(self.shares[other][number] for other, number in others.items())
-        return np.where(_is_weight(share), np.sum((self.vectors[name] + rest) ** 2, axis=1), np.inf)
+        return np.where(_is_weight(share), np.sum((self.vectors[name] + self._residual(others)) ** 2, axis=1), np.inf)
 
     def best_of(self, group: tuple[str, ...], chosen: Mapping[str, int]) -> dict[str, int]:
-        """Gives the best candidates of one sensor or of two together, the others as they are chosen."""
+        """Return the best candidates of one sensor or of two jointly, the others as chosen."""
         if len(group) == 1:
             costs = self.costs_of(group[0], chosen)
             return {group[0]: self._simplest(costs, self.oddities[group[0]])[0]} if np.isfinite(costs).any() else {}
         first, second = group
         others = {name: number for name, number in chosen.items() if name not in group}
-        rest = self.asked + sum(self.vectors[name][number] for name, number in others.items())
-        left, right = self.vectors[first] + rest, self.vectors[second]
+        left, right = self.vectors[first] + self._residual(others), self.vectors[second]
         costs = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] + 2.0 * left @ right.T
         share = self.shares[first][:, None] + self.shares[second][None, :]
         share = share + sum(self.shares[name][number] for name, number in others.items())
-        # The two read what they read now, or what the other reads.
+        # The two keep their sources, or swap them.
         now = [self.candidates[name][chosen[name]].source for name in group]
         sources = [np.array([candidate.source for candidate in self.candidates[name]]) for name in group]
         kept = (sources[0] == now[0])[:, None] & (sources[1] == now[1])[None, :]
-        exchanged = (sources[0] == now[1])[:, None] & (sources[1] == now[0])[None, :]
-        costs[~((kept | exchanged) & _is_weight(share))] = np.inf
+        swapped = (sources[0] == now[1])[:, None] & (sources[1] == now[0])[None, :]
+        costs[~((kept | swapped) & _is_weight(share))] = np.inf
         if not np.isfinite(costs).any():
             return {}
         best = self._simplest(costs, self.oddities[first][:, None] + self.oddities[second][None, :])
         return {first: best[0], second: best[1]}
 
     def _simplest(self, costs: FloatArray, oddities: FloatArray) -> tuple[int, ...]:
-        """Gives the place of the least cost; among about equals, of what differs least from the setup."""
+        """Return the index of the least cost; among near equals, of the candidate nearest to the setup."""
         noise = max(float(np.min(costs)) / self.freedom, 1.0)
-        best = np.unravel_index(int(np.argmin(costs + _EQUAL * noise * oddities)), costs.shape)
-        return tuple(int(place) for place in best)
+        best = np.unravel_index(int(np.argmin(costs + _ODDITY_COST * noise * oddities)), costs.shape)
+        return tuple(int(index) for index in best)
 
 
 def _oddity(name: str, candidate: _Candidate) -> int:
-    return (candidate.source != name) + (not is_same(candidate.turn)) + (candidate.unit != next(iter(UNITS)))
+    return (candidate.source != name) + (not is_identity(candidate.axes)) + (candidate.unit != next(iter(UNITS)))
 
 
 def _is_weight(share: Any) -> Any:
-    """Tells which shares of the force asked for are plausible."""
+    """Return which shares of the required force are plausible."""
     return (share > _LEAST_SHARE) & (share < _GREATEST_SHARE)
 
 
 def _sensors(system: System) -> dict[str, dict[str, int]]:
-    """Gives the number of each measured component, by sensor and axis."""
+    """Return the index of each measured component, by sensor and axis."""
     sensors: dict[str, dict[str, int]] = {}
     for number, source in enumerate(system.sensing.measured):
         sensors.setdefault(source.name.rpartition(".")[0], {})[source.axis] = number
@@ -265,7 +273,7 @@ def _sensors(system: System) -> dict[str, dict[str, int]]:
 
 
 def _pairs(sensors: Mapping[str, Mapping[str, int]]) -> list[tuple[int, int]]:
-    """Gives the components and the channels that might be theirs: forces for forces, moments for moments."""
+    """Return the pairs of components and channels that may hold them: forces for forces, moments for moments."""
     return [
         (component, channel)
         for target in sensors.values()
@@ -278,37 +286,37 @@ def _pairs(sensors: Mapping[str, Mapping[str, int]]) -> list[tuple[int, int]]:
 
 
 def _candidates(name: str, sensors: Mapping[str, Mapping[str, int]]) -> list[_Candidate]:
-    """Gives every way in which a sensor may be mounted; the first is as the setup states it."""
+    """Return all candidate mountings of a sensor; the first is the setup's."""
     axes = sensors[name].keys()
     alike = [name, *(other for other in sensors if other != name and sensors[other].keys() == axes)]
-    turns = [turn for turn in all_turns() if _stays_within(turn, tuple(axes))]
-    # Where only forces are measured, units that differ in the moments are the same.
+    matrices = [matrix for matrix in signed_permutations() if _stays_within(matrix, tuple(axes))]
+    # If only forces are measured, units that differ in the moments are equal.
     kinds = {0 if axis.startswith("f") else 1 for axis in axes}
     units = {tuple(scales[kind] for kind in sorted(kinds)): unit for unit, scales in reversed(UNITS.items())}
     ordered = [unit for unit in UNITS if unit in units.values()]
-    return [_Candidate(source, turn, unit) for source in alike for unit in ordered for turn in turns]
+    return [_Candidate(source, matrix, unit) for source in alike for unit in ordered for matrix in matrices]
 
 
-def _stays_within(turn: FloatArray, axes: tuple[str, ...]) -> bool:
-    """Tells whether a turn leads from measured axes to measured axes, and is not the same as another there."""
+def _stays_within(matrix: FloatArray, axes: tuple[str, ...]) -> bool:
+    """Return whether a permutation maps measured axes to measured axes, and is the identity on the others."""
     measured = [axis in axes for axis in WRENCH_AXES]
     for first in (0, 3):
         there = np.array(measured[first : first + 3])
-        if np.any(turn[there][:, ~there]) or np.any(turn[~there][:, there]):
+        if np.any(matrix[there][:, ~there]) or np.any(matrix[~there][:, there]):
             return False
     unmeasured = ~(np.array(measured[:3]) | np.array(measured[3:]))
-    return bool(np.all(turn[unmeasured][:, unmeasured] == np.eye(3)[unmeasured][:, unmeasured]))
+    return bool(np.all(matrix[unmeasured][:, unmeasured] == np.eye(3)[unmeasured][:, unmeasured]))
 
 
 def _coefficients(
     name: str, candidate: _Candidate, sensors: Mapping[str, Mapping[str, int]], numbers: Mapping[tuple[int, int], int]
 ) -> FloatArray:
-    """Gives a candidate as coefficients of the pairs."""
+    """Return a candidate's coefficients of the pairs."""
     vector = np.zeros(len(numbers))
     for axis, component in sensors[name].items():
         kind, row = axis[0], "xyz".index(axis[1])
         for other, channel in sensors[candidate.source].items():
             if other[0] == kind:
                 scale = UNITS[candidate.unit][0 if kind == "f" else 1]
-                vector[numbers[component, channel]] = scale * candidate.turn[row, "xyz".index(other[1])]
+                vector[numbers[component, channel]] = scale * candidate.axes[row, "xyz".index(other[1])]
     return vector

@@ -3,30 +3,30 @@
 import numpy as np
 import pytest
 
-from steelyard.inspection.turns import all_turns, describe_order, describe_turn, is_same
+from steelyard.inspection.axis_permutations import describe_axes, describe_permutation, is_identity, signed_permutations
 
 
 def test_there_are_48_and_each_is_orthogonal():
-    turns = all_turns()
+    turns = signed_permutations()
     assert len({turn.tobytes() for turn in turns}) == 48
-    assert is_same(turns[0])
+    assert is_identity(turns[0])
     for turn in turns:
         np.testing.assert_array_equal(turn @ turn.T, np.eye(3))
     assert sum(np.linalg.det(turn) > 0.0 for turn in turns) == 24
 
 
 def test_words_tell_them_apart():
-    assert len({describe_order(turn) for turn in all_turns()}) == 48
-    assert len({describe_turn(turn) for turn in all_turns()}) == 48
+    assert len({describe_axes(turn) for turn in signed_permutations()}) == 48
+    assert len({describe_permutation(turn) for turn in signed_permutations()}) == 48
 
 
 @pytest.mark.parametrize(
     ("turn", "words"),
     [
-        ([[1, 0, 0], [0, -1, 0], [0, 0, -1]], "turned by 180° about x, upside down"),
-        ([[0, -1, 0], [1, 0, 0], [0, 0, 1]], "turned by +90° about z"),
-        ([[0, 1, 0], [-1, 0, 0], [0, 0, 1]], "turned by -90° about z"),
-        ([[-1, 0, 0], [0, -1, 0], [0, 0, 1]], "turned by 180° about z"),
+        ([[1, 0, 0], [0, -1, 0], [0, 0, -1]], "rotated by 180° about x, upside down"),
+        ([[0, -1, 0], [1, 0, 0], [0, 0, 1]], "rotated by +90° about z"),
+        ([[0, 1, 0], [-1, 0, 0], [0, 0, 1]], "rotated by -90° about z"),
+        ([[-1, 0, 0], [0, -1, 0], [0, 0, 1]], "rotated by 180° about z"),
         ([[-1, 0, 0], [0, -1, 0], [0, 0, -1]], "of the opposite sign"),
         ([[1, 0, 0], [0, 1, 0], [0, 0, -1]], "of the opposite sign along z"),
         (
@@ -36,4 +36,4 @@ def test_words_tell_them_apart():
     ],
 )
 def test_words(turn, words):
-    assert describe_turn(np.array(turn, dtype=float)).startswith(words)
+    assert describe_permutation(np.array(turn, dtype=float)).startswith(words)

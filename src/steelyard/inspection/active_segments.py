@@ -1,0 +1,70 @@
+"""Segments of a recording for the detailed checks: those with the most motion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.inspection.survey import SEGMENT_LENGTH
+from steelyard.motion import split_at_gaps
+from steelyard.recording import MappedColumns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from steelyard.inspection.survey import Survey
+    from steelyard.model import ColumnSource
+    from steelyard.recording import Recording
+
+MOST_SECONDS = 60.0
+"""Longest total duration (s) of the detailed checks. Set by judgement: they take a few seconds on it."""
+
+SHORTEST_SEGMENT = 4.0
+"""Shortest usable segment, s. Set by judgement: at 5 Hz the filter's edges take 1.5 s of it."""
+
+
+def choose_segments(recording: Recording, survey: Survey, columns: Sequence[str]) -> list[Recording]:
+    """Return the segments with the most joint motion, in order of time, each even, in memory and without gaps.
+
+    Args:
+        recording: The recording.
+        survey: Survey of the recording.
+        columns: The required columns; a gap in one of them ends a segment.
+    """
+    if survey.clock.end - survey.clock.start <= MOST_SECONDS:
+        return _parts(recording, columns)
+    order = np.argsort(-survey.activity, kind="stable")
+    found: list[Recording] = []
+    total = 0.0
+    for block in order:
+        start = survey.clock.start + block * survey.block
+        first, last = (int(row) for row in np.searchsorted(recording.time, [start, start + SEGMENT_LENGTH]))
+        pieces = _parts(recording.rows(first, last), columns) if last > first else []
+        found += pieces
+        total += sum(piece.duration for piece in pieces)
+        if total >= MOST_SECONDS - SEGMENT_LENGTH:
+            break
+    return sorted(found, key=lambda piece: float(piece.time[0]))
+
+
+def _parts(recording: Recording, columns: Sequence[str]) -> list[Recording]:
+    if len(recording) < 2:
+        return []
+    return [part for part in split_at_gaps(recording.select(columns).loaded()) if part.duration >= SHORTEST_SEGMENT]
+
+
+def corrected(segments: Sequence[Recording], corrections: Mapping[str, ColumnSource]) -> list[Recording]:
+    """Return segments with some columns corrected: ``scale * source + offset``."""
+    if not corrections:
+        return list(segments)
+    result = []
+    for segment in segments:
+        sources = {name: (name, 1.0, 0.0) for name in segment.columns}
+        sources |= {
+            name: (source.name, source.scale, source.offset)
+            for name, source in corrections.items()
+            if source.name in segment.values
+        }
+        result.append(segment.with_values(MappedColumns(segment.values, len(segment), sources)).loaded())
+    return result
