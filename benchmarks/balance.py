@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, Study
 from steelyard import load_model
-from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, ROBOT, TRUTH, Story, tell_story
+from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, ROBOT, TRUTH, DemoResult, run_demo
 
 SEEDS = 20
 
@@ -33,14 +33,14 @@ def main() -> int:
     model = load_model(ROBOT)
     rows = []
     for seed in range(count):
-        rows.append(_numbers(tell_story(model, seed=seed)))
+        rows.append(_numbers(run_demo(model, seed=seed)))
         print(seed, rows[-1]["com_mm"], file=sys.stderr, flush=True)
     study.raw["robots"] = rows
     _judge(study, rows)
     return study.finish()
 
 
-def _numbers(story: Story) -> dict[str, Any]:
+def _numbers(story: DemoResult) -> dict[str, Any]:
     told = story.to_dict()
     runs = told["balance"]
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from steelyard import load_estimate, load_model, read_offsets
-from steelyard.cli import demo_story
+from steelyard.cli import demo_run
 from steelyard.cli.demo import ESTIMATE, MODEL, NUMBERS, OFFSETS, REPORT
-from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, STEPS, TRUTH, Durations, tell_story
+from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, STEPS, TRUTH, Durations, run_demo
 from steelyard.cli.demo_text import WIDTH, next_steps, write_chapters
+from steelyard.cli.interrupts import run_in_threads
 from steelyard.exceptions import LaboratoryError
 from steelyard.model.files import packages
 from tests.cli.running import run
@@ -31,7 +32,7 @@ FILES = {REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS}
 def lived():
     """Gives a short story, and the steps that were told on the way."""
     said = []
-    return tell_story(robot("g1"), durations=SHORT, tell=said.append), tuple(said)
+    return run_demo(robot("g1"), durations=SHORT, on_step=said.append), tuple(said)
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def story():
 @pytest.fixture
 def short(monkeypatch, tmp_path):
     """Lets the command tell the short story, and its working folder be an empty one."""
-    monkeypatch.setattr(demo_story, "tell_story", lambda model, **options: lived()[0])
+    monkeypatch.setattr(demo_run, "run_demo", lambda model, **options: lived()[0])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -68,10 +69,10 @@ def test_what_is_identified_is_nearer_to_the_truth_than_the_cad(story):
     assert everything.identified < everything.cad
     assert story.com_errors[1] < 0.3 * story.com_errors[0]
     assert story.distances[1] < story.distances[0]
-    assert story.held >= 0.9 * len(story.model.links)
+    assert story.masses_in_intervals >= 0.9 * len(story.model.links)
     # A scale is a constraint, not a wish.
-    assert abs(story.estimate.total_mass - story.scale) <= 0.5 * demo_story.SCALE_STEP + 1e-6
-    assert abs(story.scale - story.truth.model.total_mass) <= 0.5 * demo_story.SCALE_STEP
+    assert abs(story.estimate.total_mass - story.scale) <= 0.5 * demo_run.SCALE_STEP + 1e-6
+    assert abs(story.scale - story.truth.model.total_mass) <= 0.5 * demo_run.SCALE_STEP
 
 
 def test_groups_are_all_links_once(story):
@@ -81,7 +82,7 @@ def test_groups_are_all_links_once(story):
 
 
 def test_the_loads_are_found_where_they_were_fastened(story):
-    for link, load in demo_story.LOADS.items():
+    for link, load in demo_run.LOADS.items():
         assert link in story.worst_links[:2]
         off = abs(story.estimate.masses[link] - story.truth.masses[link])
         assert off < 0.6 * load.mass, link
@@ -117,8 +118,8 @@ def test_work_side_by_side_fails_as_it_would_alone():
         raise LaboratoryError("the robot fell")
 
     with pytest.raises(LaboratoryError, match="fell"):
-        demo_story._side_by_side({"one": lambda: 1, "two": fall, "three": lambda: 3})
-    assert demo_story._side_by_side({"one": lambda: 1, "two": lambda: 2}) == {"one": 1, "two": 2}
+        run_in_threads({"one": lambda: 1, "two": fall, "three": lambda: 3}, at_once=2)
+    assert run_in_threads({"one": lambda: 1, "two": lambda: 2}, at_once=2) == {"one": 1, "two": 2}
 
 
 # ---- in words -------------------------------------------------------------------------------------------------------
@@ -140,8 +141,8 @@ def test_the_words_fit_eighty_columns_and_tell_the_numbers(story):
         f"{story.truth.masses['torso_link']:.2f}",
         f"{1e3 * payoff.com_error.rms:.1f} mm",
         f"{1e3 * payoff.zmp_error.greatest:.1f} mm",
-        f"{story.held} of 30",
-        "Nothing feels the arms' encoders",
+        f"{story.masses_in_intervals} of 30",
+        "Offsets of the arms are not observable",
     ):
         assert number in text
     fallen = [run_.fall.start for run_ in story.runs.values() if run_.fall is not None]
@@ -187,7 +188,7 @@ def test_files_of_others_are_not_replaced(short, monkeypatch):
     def never(model, **options):
         raise AssertionError("work was done in vain")
 
-    monkeypatch.setattr(demo_story, "tell_story", never)
+    monkeypatch.setattr(demo_run, "run_demo", never)
     (short / "here").mkdir()
     for name in (REPORT, NUMBERS):
         other = short / "here" / name

@@ -107,7 +107,7 @@ def test_work_aside_gives_its_result_or_its_error():
 def test_commands_stand_in_the_order_of_the_road():
     printed = CliRunner().invoke(app, ["--help"]).stdout
     shown = re.findall(r"(?m)^│ (\w+) ", printed)
-    assert shown == COMMANDS
+    assert shown == list(COMMANDS)
 
 
 def test_alone_it_prints_its_help():

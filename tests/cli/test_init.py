@@ -78,7 +78,7 @@ def test_a_setup_that_is_there_is_replaced_only_by_force(here) -> None:
     (here / "robot.toml").write_text("# precious")
     result = run("init", "robot.urdf")
     assert result.code == 1
-    assert result.told == ("error: robot.toml is there already; name another file, or replace it with --force\n")
+    assert result.told == ("error: robot.toml already exists; name another file, or replace it with --force\n")
     assert (here / "robot.toml").read_text() == "# precious"
     assert run("init", "robot.urdf", "--force").code == 0
     assert load_model("robot.toml").setup.soles
@@ -152,7 +152,7 @@ def test_a_file_that_is_no_model_is_said_in_one_line(here, name: str) -> None:
         (["package://nowhere/robot.urdf"], 1, "no package 'nowhere' with this file is found"),
         (["robot.urdf", "-o", "folder.toml"], 1, "error: folder.toml is a folder; give the name of a file"),
         (["robot.urdf", "-o", "robot.urdf/mine.toml"], 1, "robot.urdf is a file, not a folder; name another folder"),
-        (["robot.urdf", "-o", "locked/mine.toml"], 1, "the folder locked may not be written; name another, or change"),
+        (["robot.urdf", "-o", "locked/mine.toml"], 1, "the folder locked is not writable; name another, or change"),
         (["robot.urdf", "-o", "mine.txt"], 2, "'mine.txt' does not end in .toml"),
         ([], 2, "Missing argument"),
     ],

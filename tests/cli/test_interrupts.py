@@ -142,7 +142,7 @@ def test_a_long_call_does_not_keep_it_waiting(tmp_path):
     assert process.returncode == 130
     assert printed == b""
     text = seen.decode()
-    assert "Playing dance" in text
+    assert "Simulating dance" in text
     assert "Traceback" not in text
     assert text.rstrip().removesuffix("\x1b[0m").endswith("interrupted; nothing was written")
     assert not list(tmp_path.iterdir())

@@ -56,8 +56,8 @@ def test_without_a_load_none_is_found(folder):
 
 def test_a_recording_too_short_to_tell_noise_is_weighed_as_usual_and_that_is_said(folder):
     plain = json.loads(run("payload", "g1", folder / "reach.npz", "--json").printed)
-    assert any("weighed as is usual" in note for note in plain["notes"]), plain["notes"]
-    assert "the usual noise of sensors is assumed: " in run("payload", "g1", folder / "reach.npz").printed
+    assert any("default weights" in note for note in plain["notes"]), plain["notes"]
+    assert "the default sensor noise is assumed: " in run("payload", "g1", folder / "reach.npz").printed
 
 
 def test_options_arrive(folder, monkeypatch):
@@ -97,7 +97,7 @@ def test_options_arrive(folder, monkeypatch):
         (["loaded.npz", "--nuisance", "offset"], 2, "did you mean 'wrench_offset'"),
         (["loaded.npz", "--most", "0"], 2, "'--most'"),
         (["loaded.npz", "--baseline", "gone.npz"], 1, "there is no file 'gone.npz'"),
-        (["loaded.npz", "-o", "loaded.npz"], 1, "loaded.npz is there already"),
+        (["loaded.npz", "-o", "loaded.npz"], 1, "loaded.npz already exists"),
         ([], 2, "Missing argument 'RECORDING'"),
     ],
 )

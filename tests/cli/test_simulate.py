@@ -26,7 +26,7 @@ def test_the_recording_is_that_of_the_laboratory(tmp_path):
     assert read.columns == wanted.columns
     for name in wanted.columns:
         np.testing.assert_array_equal(read.column(name), wanted.column(name))
-    for words in ("played 'dance': 4001 rows, 90 columns, 8.00 s", "its model 33.341 kg", "written: "):
+    for words in ("'dance': 4001 rows, 90 columns, 8.00 s", "mass of the model 33.341 kg", "written: "):
         assert words in ran.printed
 
 
@@ -60,7 +60,7 @@ def test_the_truth_is_written_beside_it(tmp_path):
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".h5", ".mcap", ".bag", ""])
 def test_every_format_can_be_written(tmp_path, monkeypatch, ending):
     played = short_trial("g1", "sway", noise="default")
-    monkeypatch.setattr(import_module("steelyard.cli.simulate"), "_play", lambda *_, **__: played)
+    monkeypatch.setattr(import_module("steelyard.cli.simulate"), "_simulate", lambda *_, **__: played)
     path = tmp_path / f"sway{ending}"
     ran = run("simulate", "g1", "sway", "--duration", "6", "-o", path, "--quiet")
     assert (ran.code, ran.printed, ran.told) == (0, "", "")
@@ -91,8 +91,8 @@ def test_a_fall_is_told_and_nothing_is_written(tmp_path):
         (["g1", "dance", "-o", "a.npz", "--payload", "head=2"], 1, "there is no link or frame 'head'"),
         (["g1", "dance", "-o", "a.png"], 1, "a recording cannot be written as '.png'"),
         (["g1", "dance", "-o", "a.mat"], 1, "write .h5, which MATLAB reads too"),
-        (["g1", "dance", "-o", "mine.npz"], 1, "mine.npz is there already; name another file, or replace it with"),
-        (["g1", "dance", "-o", "a.npz", "--truth", "mine.json"], 1, "mine.json is there already"),
+        (["g1", "dance", "-o", "mine.npz"], 1, "mine.npz already exists; name another file, or replace it with"),
+        (["g1", "dance", "-o", "a.npz", "--truth", "mine.json"], 1, "mine.json already exists"),
         (["g1", "dance", "-o", "folder"], 1, "folder is a folder; give the name of a file"),
         (["g1", "dance", "-o", "mine.npz/deeper/a.npz"], 1, "mine.npz is a file, not a folder"),
         (["bare.urdf", "dance", "-o", "a.npz"], 1, "sole"),

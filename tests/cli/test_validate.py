@@ -81,7 +81,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(folder, tmp_path):
     arguments = ["validate", folder / "estimate.json", folder / "reach.npz", "-o", tmp_path / "v.json"]
     ran = run(*arguments)
     assert ran.code == 1
-    assert ran.told.endswith("v.json is there already; name another file, or replace it with --force\n")
+    assert ran.told.endswith("v.json already exists; name another file, or replace it with --force\n")
     assert (tmp_path / "v.json").read_text() == "mine"
     assert run(*arguments, "--force").code == 0
     assert json.loads((tmp_path / "v.json").read_text())["kind"] == "cross"

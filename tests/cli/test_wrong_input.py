@@ -126,10 +126,10 @@ def refused(here: Path, arguments: list[str], words: str) -> Ran:
         ("folder", r"the folder 'folder' holds no ROS 2 bag .*; give a file in it"),
         ("empty.csv", r"empty\.csv is empty; record again"),
         ("empty.npz", r"empty\.npz is no NPZ file, or is damaged .*; copy it again"),
-        ("empty.mcap", r"empty\.mcap is no MCAP file: it does not begin as one; copy it again, or"),
-        ("png.csv", r"png\.csv is no text: it holds zero bytes; save it as UTF-8, or give it its right ending"),
-        ("png.mcap", r"png\.mcap is no MCAP file: it does not begin as one; copy it again, or give it its right end"),
-        ("png.bag", r"png\.bag is no ROS 1 bag: it does not begin as one; copy it again, or give it its right ending"),
+        ("empty.mcap", r"empty\.mcap is no MCAP file: its first bytes are wrong; copy it again, or"),
+        ("png.csv", r"png\.csv is no text: it holds zero bytes; save it as UTF-8, or correct its ending"),
+        ("png.mcap", r"png\.mcap is no MCAP file: its first bytes are wrong; copy it again, or correct its end"),
+        ("png.bag", r"png\.bag is no ROS 1 bag: its first bytes are wrong; copy it again, or correct its ending"),
     ],
 )
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "identify --validate"])
@@ -137,7 +137,7 @@ def test_no_recording(here, reader, file, words):
     refused(here, [file if each == "FILE" else each for each in READERS[reader]], words)
 
 
-@pytest.mark.parametrize(("file", "words"), [("gone.npz", "check the path"), ("png.csv", "give it its right ending")])
+@pytest.mark.parametrize(("file", "words"), [("gone.npz", "check the path"), ("png.csv", "correct its ending")])
 def test_no_recording_to_validate_on(here, file, words):
     """It is opened after the estimate is made; those two stand for all."""
     refused(here, [file if each == "FILE" else each for each in READERS["identify --validate"]], words)
@@ -232,7 +232,7 @@ def test_a_place_that_may_not_be_written(here, command, monkeypatch):
     """Root may write everywhere, so that the answer of the system is simulated here; the next test asks it in truth."""
     asked = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "folder" and asked(path, mode))
-    refused(here, at("folder/new", command), r"folder may not be written; name another, or change its permissions")
+    refused(here, at("folder/new", command), r"folder is not writable; name another, or change its permissions")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody, whom the system itself refuses")
@@ -252,7 +252,7 @@ def test_a_place_that_truly_may_not_be_written(here):
             ran = run(*arguments, place / "closed" / "new" / "out.json")
         finally:
             os.seteuid(0)
-        check_refusal(ran, r"closed/new/out\.json \(Permission denied\); name another, or make room")
+        check_refusal(ran, r"closed/new/out\.json \(Permission denied\); name another, or free space on the disk")
         assert tree(place) == before
 
 

@@ -10,7 +10,7 @@ from steelyard.cli.exit_codes import run
 
 app = typer.Typer(
     name="steelyard",
-    help="Find out what a humanoid robot, or a person, really weighs, link by link, from the sensors at hand.",
+    help="Identify masses, centres of mass and inertias of a humanoid robot, link by link, from its own sensors.",
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -27,12 +27,12 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
-    """Find out what a humanoid robot, or a person, really weighs, link by link, from the sensors at hand."""
+    """Identify masses, centres of mass and inertias of a humanoid robot, link by link, from its own sensors."""
 
 
 def main() -> None:
-    """Runs the command that the shell asks for."""
+    """Run the command given in ``sys.argv``."""
     run(app)

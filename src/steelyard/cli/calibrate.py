@@ -1,9 +1,9 @@
-"""`steelyard calibrate`: by how much are the joints' encoders off?"""
+"""`steelyard calibrate`: estimate the offsets of the joint encoders."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,22 +11,22 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.text import Text
 
-from steelyard.calibration import MOST_POSES, MOUNTING, WIDTH, Offsets, PlainSums, draw_heights, draw_poses
+from steelyard.calibration import MOST_POSES, MOUNTING, WIDTH, PlainSums, draw_heights, draw_poses
 from steelyard.calibration import calibrate as calibrate_joints
-from steelyard.cli.output_folder import check_folder, write_together
-from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.output_folder import Writer, check_folder, name_model_file, write_together
+from steelyard.cli.progress import show_progress, show_task
 from steelyard.cli.recording_reader import Reader
 from steelyard.cli.shared_options import AsJson, Force, Quiet, Recordings, SetupName
-from steelyard.cli.terminal import print_wrapped, tell_next
+from steelyard.cli.shell_options import with_shell_notes
+from steelyard.cli.terminal import print_files, print_next_step, print_summary
 from steelyard.model import Model, load_model
 from steelyard.motion import write_calibrated_model
 from steelyard.recording import Recording, find_format
 
-_SEEN_A_SECOND, _FITTED_A_SECOND = 1200.0, 150.0
-"""Poses that are looked at, and fitted, in a second, about."""
-_ENDINGS = {"URDF": ".urdf", "MJCF": ".xml"}
+_SAMPLED_PER_SECOND, _FITTED_PER_SECOND = 1200.0, 150.0
+"""Poses that are sampled, and that are fitted, per second. They only set the time left that a progress bar shows; no
+measurement is on record."""
 
 
 def calibrate(
@@ -34,11 +34,11 @@ def calibrate(
     recordings: Recordings,
     joint: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Look for this joint's offset alone; may be repeated. By default all."),
+        typer.Option(metavar="NAME", help="Calibrate only this joint; may be repeated. By default all joints."),
     ] = None,
     imu: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Inertial sensor to use; may be repeated. By default all recorded."),
+        typer.Option(metavar="NAME", help="Inertial sensor to use; may be repeated. By default all recorded ones."),
     ] = None,
     flat: Annotated[
         list[str] | None,
@@ -47,40 +47,40 @@ def calibrate(
         ),
     ] = None,
     poses: Annotated[
-        int, typer.Option(metavar="COUNT", min=2, help="Use so many poses at most, those that tell most.")
+        int, typer.Option(metavar="COUNT", min=2, help="Use at most this many poses, the most informative ones.")
     ] = MOST_POSES,
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=1e-3, help="Between the poses to pick from.")] = 0.2,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1e-3, help="Time between the poses to choose from.")
+    ] = 0.2,
     mounting: Annotated[
         float,
-        typer.Option(
-            metavar="DEGREES", min=0.0, help="How far inertial sensors may be turned against their frames (one sd)."
-        ),
+        typer.Option(metavar="DEGREES", min=0.0, help="Standard deviation of the inertial sensors' mounting angles."),
     ] = float(np.rad2deg(MOUNTING)),
     plain: Annotated[
         float | None,
         typer.Option(
             metavar="METRES",
-            help="Plain sums as in the paper, orientations by points at this distance; nothing is set aside.",
+            help="Unweighted sums as in the paper, with orientations as points at this distance; no outlier handling.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Write the offsets, the corrected model file and pictures there."
+            "--output", "-o", metavar="DIR", help="Write offsets, corrected model file and plots to this folder."
         ),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """By how much are the joints' encoders off?
+    """Estimate the offsets of the joint encoders.
 
-    Finds joint offsets without motion capture: from what encoders and inertial
-    sensors said while the robot was moved, by hand or by itself, with its feet
-    flat on the floor. Says which offsets the poses tell, how well, and in which
-    of them a foot was not flat. Writes offsets.json (for `steelyard identify
+    Needs no motion capture: encoders and inertial sensors, recorded while the robot
+    was moved, by hand or by itself, with its feet flat on the floor, are enough.
+    Reports which offsets are observable from the poses, with standard errors, and
+    in which poses a foot was not flat. Writes offsets.json (for `steelyard identify
     --offsets`), offsets.csv (for the firmware), and a copy of the model file that
-    takes the encoders' readings as they are.
+    takes the encoders' raw readings.
 
     Exits with 0 when there are offsets, 1 when the data or the problem is bad,
     2 when the call is wrong.
@@ -89,7 +89,7 @@ def calibrate(
     """
     touching = _parse_flat(flat or [])
     if plain is not None and not plain > 0.0:
-        raise typer.BadParameter(f"{plain:g} m is no distance; give more than none", param_hint="--plain")
+        raise typer.BadParameter(f"{plain:g} m is not a distance; give a positive number", param_hint="--plain")
     model = load_model(setup)
     for path in recordings:
         find_format(path)
@@ -102,7 +102,7 @@ def calibrate(
         reader = Reader(model, None, progress)
         with reader.naming():
             opened = reader.recordings(recordings)
-            with show_usual(progress, "Calibrating", _usual_seconds(opened, interval, poses)):
+            with show_task(progress, "Calibrating", _expected_seconds(opened, interval, poses)):
                 found = calibrate_joints(
                     model,
                     opened,
@@ -115,22 +115,33 @@ def calibrate(
                     poses=poses,
                     interval=interval,
                 )
-    reader.tell(console)
-    console.print(Text(f"\n{found.summary(min(console.width, WIDTH))}\n"), soft_wrap=True)
-    files, notes = ([], []) if output is None else _write(output, found, names)
-    for path in files:
-        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
-    tell_next(console, output, f"next: steelyard identify ... --offsets {output}/offsets.json" if output else "")
-    for note in notes:
-        print_wrapped(console, f"  {note}", "yellow")
+    reader.print_notes(console)
+    print_summary(console, with_shell_notes(found).summary(min(console.width, WIDTH)))
+    files: list[Path] = []
+    notes: list[str] = []
+    if output is not None:
+        writers: list[Writer] = [
+            found.write,
+            found.write,
+            lambda path: notes.extend(write_calibrated_model(found.model, found, path).notes),
+            lambda path: draw_heights(found, path),
+            lambda path: draw_poses(found, path),
+        ]
+        files = write_together(output, dict(zip(names, writers, strict=False)))
+    print_files(console, files, notes)
+    print_next_step(
+        console,
+        f"next: steelyard identify ... --offsets {output}/offsets.json"
+        if output
+        else "nothing was written; -o DIR keeps the results",
+    )
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "files": [str(path) for path in files], "file_notes": notes}))
 
 
-def _usual_seconds(recordings: Sequence[Recording], interval: float, poses: int) -> float:
-    """Gives about how long it takes to look at all poses, and to fit some of them."""
-    seen = sum(recording.duration for recording in recordings) / interval
-    return seen / _SEEN_A_SECOND + min(seen, poses) / _FITTED_A_SECOND
+def _expected_seconds(recordings: Sequence[Recording], interval: float, poses: int) -> float:
+    sampled = sum(recording.duration for recording in recordings) / interval
+    return sampled / _SAMPLED_PER_SECOND + min(sampled, poses) / _FITTED_PER_SECOND
 
 
 def _parse_flat(texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
@@ -139,30 +150,15 @@ def _parse_flat(texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
         name, _, span = text.rpartition("=")
         start, _, end = span.partition(":")
         try:
-            stretch = (float(start), float(end))
+            interval = (float(start), float(end))
         except ValueError:
-            stretch = (np.nan, np.nan)
-        if not name or not stretch[0] < stretch[1]:
-            raise typer.BadParameter(f"{text!r} is no stretch of time; write left=2.5:30", param_hint="--flat")
-        found.setdefault(name, []).append(stretch)
+            interval = (np.nan, np.nan)
+        if not name or not interval[0] < interval[1]:
+            raise typer.BadParameter(f"{text!r} is not an interval of time; write left=2.5:30", param_hint="--flat")
+        found.setdefault(name, []).append(interval)
     return found
 
 
 def _file_names(model: Model) -> list[str]:
-    source = model.description.file
-    model_file = f"{(model.setup.path or source.path).stem}_calibrated{_ENDINGS[source.format]}"
-    pictures = ["heights.png", "poses.png"] if find_spec("matplotlib") else []
-    return ["offsets.json", "offsets.csv", model_file, *pictures]
-
-
-def _write(folder: Path, found: Offsets, names: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Writes all files, and gives them with what to know of the model file."""
-    notes: list[str] = []
-    writers: list[Callable[[Path], object]] = [
-        found.write,
-        found.write,
-        lambda path: notes.extend(write_calibrated_model(found.model, found, path).notes),
-        lambda path: draw_heights(found, path),
-        lambda path: draw_poses(found, path),
-    ]
-    return write_together(folder, dict(zip(names, writers, strict=False))), notes
+    plots = ["heights.png", "poses.png"] if find_spec("matplotlib") else []
+    return ["offsets.json", "offsets.csv", name_model_file(model, "calibrated"), *plots]

@@ -1,10 +1,9 @@
-"""`steelyard check`: is this model physically possible?"""
+"""`steelyard check`: check whether a model is physically possible."""
 
 from __future__ import annotations
 
 import enum
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,15 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.arrays import FloatArray
-from steelyard.cli.shared_options import AsJson, Quiet, complete_setups, parse_pair
+from steelyard.cli.shared_options import AsJson, PackagePaths, Quiet, complete_setups, parse_pair
 from steelyard.cli.terminal import on_one_line, print_finding
 from steelyard.model import SINGULAR_EXTENT, Consistency, ModelCheck, describe_difference, diagnose, load_model
 
 _STYLES = {"impossible": "bold red", "singular": "yellow", "remark": "dim", "possible": "green"}
 
 
-class Base(enum.StrEnum):
-    """How the robot is held."""
+class BaseSupport(enum.StrEnum):
+    """Whether the robot floats or is fixed to the world."""
 
     FLOATING = "floating"
     FIXED = "fixed"
@@ -32,7 +31,7 @@ def check(
         list[str],
         typer.Argument(
             metavar="MODEL|SETUP",
-            help="A ready setup (g1), a setup file, a URDF or an MJCF.",
+            help="A ready setup (g1), a setup file, a URDF or an MJCF file.",
             autocompletion=complete_setups,
         ),
     ],
@@ -44,23 +43,23 @@ def check(
             autocompletion=complete_setups,
         ),
     ] = None,
-    base: Annotated[Base | None, typer.Option(help="How it is held; by default as the setup or the file says.")] = None,
+    base: Annotated[
+        BaseSupport | None, typer.Option(help="Whether the base floats; by default as in the setup or the model file.")
+    ] = None,
     lock: Annotated[
-        list[str] | None, typer.Option(metavar="JOINT=VALUE", help="Lock a joint, by name or pattern; may be repeated.")
+        list[str] | None, typer.Option(metavar="JOINT=VALUE", help="Lock a joint at a position; may be repeated.")
     ] = None,
-    packages: Annotated[
-        list[Path] | None,
-        typer.Option("--package-path", metavar="FOLDER", help="A folder that holds ROS packages; may be repeated."),
-    ] = None,
+    packages: PackagePaths = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if a model is impossible.")] = False,
 ) -> None:
-    """Is this model physically possible?
+    """Check whether a model is physically possible.
 
-    Names the links that cannot exist or are singular, and why; lists where left and right differ.
+    Lists mass, centre of mass and extents of every link, reports which links are impossible or singular, and why, and
+    where left and right are not mirror images.
 
-    Exits with 0 when every link could be a real body, 1 when one could not, 2 when the call is wrong.
+    Exits with 0 when every link is physically possible, 1 when one is not, 2 when the call is wrong.
 
     Example:  steelyard check g1 my_robot.urdf
     """
@@ -95,7 +94,7 @@ def _print(console: Console, result: ModelCheck) -> None:
             Text(link),
             f"{parameters[0]:.4f}",
             *_lengths(parameters, diagnosis),
-            # Only what is wrong is named, so that sound robots fit a terminal of eighty columns.
+            # Only problems are named, so that the table of a sound robot fits eighty columns.
             Text("" if diagnosis.status == "possible" else diagnosis.status, style=_STYLES[diagnosis.status]),
         )
     console.print(table)
@@ -111,7 +110,7 @@ def _print(console: Console, result: ModelCheck) -> None:
 
 
 def _lengths(parameters: FloatArray, diagnosis: Consistency) -> tuple[str, str]:
-    """Gives centre of mass and extents in millimetres, with a dash where there is none."""
+    """Return centre of mass and extents in millimetres, with a dash where undefined."""
     mass = float(parameters[0])
     if mass <= 0.0:
         return "-", "-"

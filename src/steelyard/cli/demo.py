@@ -1,4 +1,4 @@
-"""`steelyard demo`: the whole story on a virtual G1, no data needed."""
+"""`steelyard demo`: run the whole workflow on a virtual G1, no data needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 import json
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,14 +20,14 @@ from rich.text import Text
 import steelyard
 from steelyard.cli.demo_text import Chapter, next_steps, write_chapters
 from steelyard.cli.interrupts import run_in_thread
-from steelyard.cli.output_folder import check_folder, write_json, write_together
+from steelyard.cli.output_folder import Writer, check_folder, write_json, write_together
 from steelyard.cli.progress import shorten, show_progress
 from steelyard.cli.shared_options import AsJson, Force, Quiet
 from steelyard.model import load_model
 from steelyard.report import REPORT_PARTS
 
 if TYPE_CHECKING:
-    from steelyard.cli.demo_run import Story
+    from steelyard.cli.demo_run import DemoResult
 
 FOLDER = Path("steelyard-demo")
 REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS = (
@@ -37,127 +38,124 @@ REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS = (
     "demo.json",
 )
 _MADE_BY = "steelyard demo"
-_WRITING = "Writing the report and the model", 6.0
+_WRITING_SECONDS = 6.0
+"""Expected time of writing the files, s. It only sets the time left that a progress bar shows."""
 
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where to write; made if it is missing.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to; created if missing.")
     ] = FOLDER,
-    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Each draws another robot and motions.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Each number draws another robot.")] = 0,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """The whole story on a virtual G1, no data needed.
+    """Run the whole workflow on a virtual G1, no data needed.
 
-    A robot that is not what its CAD says, and whose encoders are off, moves in a virtual laboratory where the truth is
-    known. Its encoders are calibrated, its links are weighed by one motion, and what was found predicts another one.
-    Then the same balance controller runs on it with the CAD and with the identified model.
+    A robot that differs from its CAD, with encoder offsets, moves in a virtual laboratory where the truth is known. The
+    encoders are calibrated, the links are identified from one motion, and the estimate is validated on another one.
+    Then the same balance controller runs on the robot with the CAD and with the identified model.
 
-    Writes report.html, g1_identified.urdf, estimate.json, offsets.json and demo.json (all numbers). What an earlier
-    demo wrote there, and nobody has changed since, is replaced; anything else only with --force.
+    Writes report.html, g1_identified.urdf, estimate.json, offsets.json and demo.json (all numbers). Unchanged files of
+    an earlier demo are replaced; other files only with --force.
 
-    Exits with 0 when the story is told, 1 when something is missing or in the way, 2 when the call is wrong.
+    Exits with 0 when the demo is complete, 1 when something is missing or in the way, 2 when the call is wrong.
 
     Example: steelyard demo -o demo
     """
     begin = time.monotonic()
-    _ = steelyard.simulate  # tells what to install where the laboratory is missing
-    told: Any = import_module("steelyard.cli.demo_run")
-    model = load_model(told.ROBOT)
+    _ = steelyard.simulate  # raises, with what to install, if the laboratory is missing
+    demo_run: Any = import_module("steelyard.cli.demo_run")
+    model = load_model(demo_run.ROBOT)
     missing = [package for package in REPORT_PARTS if find_spec(package) is None]
     names = [name for name in (REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS) if not (missing and name == REPORT)]
     check_folder(output, names, force=force or _is_own(output, names))
 
     console = Console(quiet=quiet or as_json, highlight=False)
     with show_progress(quiet=quiet) as progress:
-        usual = sum(told.STEPS.values()) + _WRITING[1]
-        task = progress.add_task("", total=None, usual=usual)
+        task = progress.add_task("", total=None, expected=sum(demo_run.STEPS.values()) + _WRITING_SECONDS)
 
-        def say(words: str) -> None:
-            progress.update(task, description=shorten(words))
+        def show_step(step: str) -> None:
+            progress.update(task, description=shorten(step))
 
-        story: Story = run_in_thread(lambda: told.tell_story(model, seed=seed, tell=say))
-        say(_WRITING[0])
-        files, notes = write_demo(output, names, story, _command(output, seed))
+        result: DemoResult = run_in_thread(lambda: demo_run.run_demo(model, seed=seed, on_step=show_step))
+        show_step("Writing the report and the model")
+        files, notes = write_demo(output, names, result, _command(output, seed))
 
-    chapters = write_chapters(story)
+    chapters = write_chapters(result)
     for number, chapter in enumerate(chapters, start=1):
         _print(console, f"{number}  {chapter.title}", chapter)
     seconds = time.monotonic() - begin
     written = Chapter("", (*(f"   {path}" for path in files), *(f"   {note}" for note in notes)))
-    _print(console, f"{len(chapters) + 1}  Written, {seconds:.0f} s after the beginning", written)
+    _print(console, f"{len(chapters) + 1}  Files, written after {seconds:.0f} s", written)
     if missing:
         console.print(f'   no {REPORT}: {missing[0]} is not installed; pip install "steelyard[report]"\n', markup=False)
     _print(console, f"{len(chapters) + 2}  {next_steps().title}", next_steps())
     if as_json:
-        typer.echo(json.dumps({**story.to_dict(), "files": [str(path) for path in files], "file_notes": notes}))
+        typer.echo(json.dumps({**result.to_dict(), "files": [str(path) for path in files], "file_notes": notes}))
 
 
-def write_demo(folder: Path, names: Sequence[str], story: Story, command: str) -> tuple[list[Path], list[str]]:
-    """Writes the demo's files: all of them, or none.
+def write_demo(folder: Path, names: Sequence[str], result: DemoResult, command: str) -> tuple[list[Path], list[str]]:
+    """Write the demo's files: all of them, or none.
 
     Args:
-        folder: Where.
-        names: Which of them.
-        story: What they tell.
-        command: That made them.
+        folder: The folder.
+        names: The files to write.
+        result: The result of the demo.
+        command: The command, for the report.
 
     Returns:
-        The files, and what to know of the model file.
+        The files, and notes on the model file.
     """
     notes: list[str] = []
     hashes: dict[str, str] = {}
-    writers: dict[str, Callable[[Path], object]] = {
-        REPORT: lambda path: write_demo_report(path, story, command),
-        MODEL: lambda path: notes.extend(story.estimate.write_model(path).notes),
-        ESTIMATE: story.estimate.save,
-        OFFSETS: story.calibration.write,
+    writers: dict[str, Writer] = {
+        REPORT: lambda path: write_demo_report(path, result, command),
+        MODEL: lambda path: notes.extend(result.estimate.write_model(path).notes),
+        ESTIMATE: result.estimate.save,
+        OFFSETS: result.calibration.write,
     }
 
-    def writer(name: str) -> Callable[[Path], object]:
-        def write(path: Path) -> None:
-            writers[name](path)
-            hashes[name] = _hash(path)
+    def write_hashed(path: Path, name: str) -> None:
+        writers[name](path)
+        hashes[name] = _hash(path)
 
-        return write
+    def write_numbers(path: Path) -> None:
+        write_json(path, {"made_by": _MADE_BY, "files": hashes, **result.to_dict()})
 
-    chosen = {name: writer(name) for name in names if name in writers}
-    numbers: Callable[[Path], object] = lambda path: write_json(  # noqa: E731  (one of several of its kind)
-        path, {"made_by": _MADE_BY, "files": hashes, **story.to_dict()}
-    )
-    # The last one, as it holds what the others are.
-    return write_together(folder, {**chosen, NUMBERS: numbers}), notes
+    chosen = {name: partial(write_hashed, name=name) for name in names if name in writers}
+    # The numbers last, as they hold the hashes of the others.
+    return write_together(folder, {**chosen, NUMBERS: write_numbers}), notes
 
 
-def write_demo_report(path: Path, story: Story, command: str) -> None:
-    """Writes the story's report: estimate, validation, both motions, offsets, balance, and the truth."""
+def write_demo_report(path: Path, result: DemoResult, command: str) -> None:
+    """Write the report of the demo: estimate, validation, both motions, offsets, balance, and the truth."""
     from steelyard.cli.demo_run import SENSORS  # noqa: PLC0415  (it needs the laboratory)
-    from steelyard.report import Report, show_balance, trace_motions  # noqa: PLC0415  (it takes a while to load)
+    from steelyard.report import Report, show_balance, trace_motions  # noqa: PLC0415  (slow to import)
 
-    truth, estimate = story.truth, story.estimate
-    training, unseen = story.pictured
+    truth, estimate = result.truth, result.estimate
+    training, unseen = result.dense
     traces = (
         trace_motions(estimate, [training], name="dance", purpose="training", truth=truth, nuisance=SENSORS),
         trace_motions(estimate, [unseen], name="reach", purpose="unseen", truth=truth, nuisance=SENSORS),
     )
     Report(
         estimate,
-        evidence=story.evidence,
-        validation=story.validation,
+        evidence=result.evidence,
+        validation=result.validation,
         traces=traces,
-        calibration=story.calibration,
+        calibration=result.calibration,
         truth=truth.parameters,
         true_offsets=truth.offsets,
-        further=(show_balance(story.runs),),
+        further=(show_balance(result.runs),),
         remarks=(*(f"dance: {note}" for note in training.notes), *(f"reach: {note}" for note in unseen.notes)),
         command=command,
     ).write(path)
 
 
 def _is_own(folder: Path, names: Sequence[str]) -> bool:
-    """Tells whether those of the files that are in a folder are an earlier demo's, as it left them."""
+    """Return whether the files that exist in a folder are an earlier demo's, unchanged."""
     try:
         found = json.loads((folder / NUMBERS).read_text("utf-8"))
         hashes = found["files"] if found["made_by"] == _MADE_BY else {}

@@ -1,17 +1,17 @@
-"""The story of `steelyard demo` in numbers: a robot unlike its CAD is calibrated, weighed and balanced."""
+"""The run of `steelyard demo`: a robot that differs from its CAD is calibrated, identified and balanced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from threading import Semaphore, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pinocchio as pin
 
 from steelyard.calibration import Offsets, calibrate
+from steelyard.cli.interrupts import run_in_threads
 from steelyard.identification import Estimate, group_links, identify
 from steelyard.laboratory import (
     BALANCE_DURATION,
@@ -37,54 +37,54 @@ LOADS: Mapping[str, Payload] = {
     "torso_link": Payload(1.5, (-0.09, 0.0, 0.15)),
     "right_wrist_yaw_link": Payload(0.6, (0.1, 0.0, 0.0)),
 }
-"""What was fastened to the robot since its CAD was drawn: a larger battery on its back, a gripper in its right hand."""
+"""Payloads that the CAD does not have. Set by judgement: what a laboratory adds to a G1, some 6 % of its mass."""
 
-LOAD_NAMES = {"torso_link": "a larger battery on its back", "right_wrist_yaw_link": "a gripper on its right wrist"}
+LOAD_NAMES = {"torso_link": "a larger battery on the back", "right_wrist_yaw_link": "a gripper on the right wrist"}
 
 SPREAD = 0.2
-"""Standard deviation by which each link's mass, extents and centre of mass are off beside that."""
+"""Standard deviation by which each link's mass, extents and centre of mass differ from the CAD besides that. Set by
+judgement: the default of `simulate`."""
 
 GREATEST_OFFSET = float(np.deg2rad(2.5))
-"""Offset (rad) up to which encoders of legs and waist are off."""
+"""Largest encoder offset of legs and waist, rad. Set by judgement: what a careless zeroing by hand leaves."""
 
 CALIBRATED = ("*_hip_*", "*_knee_*", "*_ankle_*", "waist_*")
-"""Joints whose encoders are off: those that soles and inertial sensors feel. Nothing feels the arms'."""
+"""Joints with encoder offsets: those that are observable from soles and inertial sensors. The arms' are not."""
 
 SCALE_STEP = 0.05
-"""Step (kg) of the scale that the robot is put on."""
+"""Resolution of the scale that the robot is put on, kg. Set by judgement: that of a floor scale."""
 
 SENSORS = ("wrench_offset", "accelerometer_bias", "imu_mounting")
-"""What the sensors may hide, and is looked for together with the masses."""
+"""Nuisance groups that are estimated together with the parameters."""
 
 STEPS: Mapping[str, float] = {
-    "Moving the robot: limp, dance, reach": 12.0,
-    "Calibrating its encoders": 2.0,
-    "Weighing its links": 1.0,
-    "Predicting the motion that was not seen": 0.5,
-    "Balancing, with each model in turn": 9.0,
+    "Simulating the motions: limp, dance, reach": 12.0,
+    "Calibrating the encoders": 2.0,
+    "Identifying the links": 1.0,
+    "Validating on the motion that was not used": 0.5,
+    "Balancing with each model in turn": 9.0,
 }
-"""What is done, in order, and how many seconds each usually takes."""
+"""Steps in order, each with its expected time in seconds. They only set the time left that a progress bar shows."""
 
 AS_THEY_ARE, CAD, IDENTIFIED, TRUTH = "CAD, encoders as they are", "CAD", "identified", "truth"
-"""Whom the balance controller believes; in all but the first its encoders are calibrated."""
-
-Tell = Callable[[str], None]
-Result = TypeVar("Result")
+"""Models that the balance controller uses; with all but the first its encoders are calibrated."""
 
 _ATTEMPTS = 3
+"""Motions that are tried, with other seeds, until the loaded robot does not fall. Set by judgement: falls are rare."""
+
 _AT_ONCE = 2
-"""Motions that are played at once: MuJoCo's part of the work, which is most of it, needs no turn."""
+"""Simulations that run at the same time: MuJoCo releases the interpreter lock, and most computers have two cores."""
 
 
 @dataclass(frozen=True)
 class Durations:
-    """How long the robot moves, s.
+    """Durations of the motions, s.
 
     Attributes:
-        limp: While it is moved for calibration.
-        dance: While it is weighed.
-        reach: While predictions are held against what is measured.
-        balance: While it balances.
+        limp: The motion for calibration.
+        dance: The motion for identification.
+        reach: The motion for validation.
+        balance: The balance task.
     """
 
     limp: float = 60.0
@@ -95,13 +95,13 @@ class Durations:
 
 @dataclass(frozen=True)
 class MassErrors:
-    """How far masses of some links are off.
+    """Errors of the masses of some links.
 
     Attributes:
-        group: The links in words.
-        true_mass: What they weigh together, kg.
-        cad: Root mean square error of the CAD's masses, kg.
-        identified: The same of the identified ones.
+        group: Name of the group of links.
+        true_mass: Their true mass together, kg.
+        cad: RMS error of the CAD's masses, kg.
+        identified: RMS error of the identified masses, kg.
     """
 
     group: str
@@ -111,22 +111,22 @@ class MassErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
-    """All that a demo found.
+class DemoResult:
+    """The result of a demo.
 
     Attributes:
         model: The CAD.
-        seed: Of the robot, its motions, its sensors' noise and the balance task.
-        scale: What a scale says that the robot weighs, kg.
-        truth: What nobody knows outside the laboratory.
-        calibration: The offsets that were found.
-        training: The motion that the robot was weighed by.
-        unseen: The motion that predictions are held against.
-        pictured: Both motions with every sample, for pictures.
-        evidence: What the training told.
-        estimate: What the links weigh.
-        validation: How that predicts the unseen motion.
-        runs: The balance runs, by whom the controller believes.
+        seed: Seed of the robot, its motions, its sensors' noise and the balance task.
+        scale: Mass of the robot on a scale, kg.
+        truth: The true robot.
+        calibration: The estimated encoder offsets.
+        training: The motion that was identified from.
+        unseen: The motion that was validated on.
+        dense: Both motions with every sample, for plots.
+        evidence: The Evidence of the training motion.
+        estimate: The estimate.
+        validation: The validation on the unseen motion.
+        runs: The balance runs, by the model that the controller used.
     """
 
     model: Model
@@ -136,7 +136,7 @@ class Story:
     calibration: Offsets
     training: Motion
     unseen: Motion
-    pictured: tuple[Motion, Motion]
+    dense: tuple[Motion, Motion]
     evidence: Evidence
     estimate: Estimate
     validation: Validation
@@ -144,61 +144,61 @@ class Story:
 
     @cached_property
     def offset_errors(self) -> tuple[FloatArray, FloatArray]:
-        """How far encoders are off before and after calibration, rad, in the order of `calibration.joints`."""
+        """Errors of the encoders before and after calibration, rad, in the order of `calibration.joints`."""
         before = np.array([self.truth.offsets[joint] for joint in self.calibration.joints])
         found = np.array([self.calibration.values[joint] for joint in self.calibration.joints])
         return before, found - before
 
     @cached_property
     def mass_errors(self) -> tuple[MassErrors, ...]:
-        """How far masses are off, by group of links, then of all of them."""
+        """Errors of the masses, by group of links, then of all links."""
         model, feet = self.model, {self.model.frame(sole.frame).body for sole in self.model.setup.soles}
         standing = {model.bodies[body].name for body in feet}
         groups = []
         for group in group_links(model):
-            words = "legs" if standing & set(group.links) else "trunk" if group.name == "middle" else "arms"
-            groups.append((words, [model.link_index(link) for link in group.links]))
+            name = "legs" if standing & set(group.links) else "trunk" if group.name == "middle" else "arms"
+            groups.append((name, [model.link_index(link) for link in group.links]))
         groups.append(("all links", list(range(len(model.links)))))
         true = self.truth.parameters[:, 0]
         return tuple(
             MassErrors(
-                words,
+                name,
                 float(true[rows].sum()),
                 _rms(model.parameters[rows, 0] - true[rows]),
                 _rms(self.estimate.parameters[rows, 0] - true[rows]),
             )
-            for words, rows in groups
+            for name, rows in groups
         )
 
     @cached_property
     def distances(self) -> tuple[float, float]:
-        """Affine-invariant distance of a link to the truth, root mean square, of the CAD and of what was identified."""
+        """RMS affine-invariant distance of the links to the truth, for the CAD and for the identified model."""
         cad = project_to_interior(self.model.parameters)
         true = self.truth.parameters
         return _rms(affine_distance(cad, true)), _rms(affine_distance(self.estimate.parameters, true))
 
     @cached_property
     def com_errors(self) -> tuple[float, float]:
-        """Error of the whole robot's centre of mass, all joints at zero, of the CAD and of what was identified, m."""
-        places = [_com(self.model, each) for each in (self.model.parameters, self.estimate.parameters)]
+        """Error of the robot's centre of mass with all joints at zero, m, for the CAD and for the identified model."""
+        coms = [_com(self.model, each) for each in (self.model.parameters, self.estimate.parameters)]
         true = _com(self.model, self.truth.parameters)
-        return float(np.linalg.norm(places[0] - true)), float(np.linalg.norm(places[1] - true))
+        return float(np.linalg.norm(coms[0] - true)), float(np.linalg.norm(coms[1] - true))
 
     @cached_property
-    def held(self) -> int:
-        """How many of the true masses lie in their 95 % intervals."""
+    def masses_in_intervals(self) -> int:
+        """Number of true masses within their 95 % intervals."""
         low, high = self.estimate.intervals(0.95)[:, 0].T
         true = self.truth.parameters[:, 0]
         return int(np.count_nonzero((low <= true) & (true <= high)))
 
     @cached_property
     def worst_links(self) -> tuple[str, ...]:
-        """The links whose masses the CAD has most wrong, worst first."""
+        """The five links with the largest errors of mass in the CAD, largest first."""
         off = np.abs(self.model.parameters[:, 0] - self.truth.parameters[:, 0])
         return tuple(self.model.links[row] for row in np.argsort(-off)[:5])
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives all numbers, ready for JSON: SI units, and degrees and millimetres where a name says so."""
+        """Return all numbers, ready for JSON: SI units, or degrees and millimetres where a key says so."""
         before, after = (np.rad2deg(each) for each in self.offset_errors)
         true = self.truth.masses
         return {
@@ -220,7 +220,7 @@ class Story:
                     link: {"cad": cad, "identified": self.estimate.masses[link], "truth": true[link]}
                     for link, cad in self.model.masses.items()
                 },
-                "in_intervals": self.held,
+                "in_intervals": self.masses_in_intervals,
             },
             "distance": dict(zip(("cad", "identified"), self.distances, strict=True)),
             "com_mm": {key: 1e3 * each for key, each in zip(("cad", "identified"), self.com_errors, strict=True)},
@@ -230,47 +230,59 @@ class Story:
         }
 
 
-def tell_story(model: Model, *, seed: int = 0, durations: Durations | None = None, tell: Tell | None = None) -> Story:
-    """Lives through the story.
+def run_demo(
+    model: Model,
+    *,
+    seed: int = 0,
+    durations: Durations | None = None,
+    on_step: Callable[[str], None] = lambda step: None,
+) -> DemoResult:
+    """Run the demo.
 
     Args:
         model: The CAD.
-        seed: Of the robot, its motions, its sensors' noise and the balance task.
-        durations: How long the robot moves.
-        tell: Is told each of `STEPS` as it begins.
+        seed: Seed of the robot, its motions, its sensors' noise and the balance task.
+        durations: Durations of the motions.
+        on_step: Called with each of `STEPS` as it begins.
 
     Raises:
-        SteelyardError: A step fails; its message says why.
+        SteelyardError: A step fails.
     """
-    length, say = durations or Durations(), tell or (lambda words: None)
-    steps = iter(STEPS)
-    say(next(steps))
+    length, steps = durations or Durations(), iter(STEPS)
+    on_step(next(steps))
     limp, dance, reach = _move(model, seed, length)
     truth = dance.truth
-    say(next(steps))
-    calibration = calibrate(model, limp.recording, joints=_felt_joints(model))
-    say(next(steps))
+    on_step(next(steps))
+    calibration = calibrate(model, limp.recording, joints=_observable_joints(model))
+    on_step(next(steps))
     known = calibration.values
     training = reconstruct_motion(model, dance.recording, offsets=known)
     noise = estimate_noise(model, training, nuisance=SENSORS)
     evidence = gather_evidence(model, training, weights=noise.weights, nuisance=SENSORS)
     scale = SCALE_STEP * round(truth.model.total_mass / SCALE_STEP)
     estimate = identify(model, evidence, constraints=[TotalMass(scale, 0.5 * SCALE_STEP)])
-    say(next(steps))
+    on_step(next(steps))
     unseen = reconstruct_motion(model, reach.recording, offsets=known)
     validation = validate(estimate, unseen, truth=truth, nuisance=SENSORS)
     whole, whole_unseen = (
         reconstruct_motion(model, trial.recording, offsets=known, decimate=False) for trial in (dance, reach)
     )
-    say(next(steps))
+    on_step(next(steps))
     identified = model.with_parameters(estimate.parameters)
-    runs = _balance(
-        dance,
-        {AS_THEY_ARE: (model, {}), CAD: (model, known), IDENTIFIED: (identified, known), TRUTH: (truth.model, known)},
-        seed,
-        length.balance,
+    controllers: dict[str, tuple[Model, Mapping[str, float]]] = {
+        AS_THEY_ARE: (model, {}),
+        CAD: (model, known),
+        IDENTIFIED: (identified, known),
+        TRUTH: (truth.model, known),
+    }
+    runs = run_in_threads(
+        {
+            name: partial(simulate_balance, dance, used, seed=seed, duration=length.balance, offsets=offsets)
+            for name, (used, offsets) in controllers.items()
+        },
+        at_once=_AT_ONCE,
     )
-    return Story(
+    return DemoResult(
         model=model,
         seed=seed,
         scale=scale,
@@ -278,7 +290,7 @@ def tell_story(model: Model, *, seed: int = 0, durations: Durations | None = Non
         calibration=calibration,
         training=training,
         unseen=unseen,
-        pictured=(whole, whole_unseen),
+        dense=(whole, whole_unseen),
         evidence=evidence,
         estimate=estimate,
         validation=validation,
@@ -286,64 +298,30 @@ def tell_story(model: Model, *, seed: int = 0, durations: Durations | None = Non
     )
 
 
-def _felt_joints(model: Model) -> list[str]:
+def _observable_joints(model: Model) -> list[str]:
     wanted = {joint for pattern in CALIBRATED for joint in match_pattern(pattern, model.joints)}
     return [joint for joint in model.joints if joint in wanted]
 
 
 def _move(model: Model, seed: int, length: Durations) -> tuple[Trial, Trial, Trial]:
-    """Plays the three motions of one true robot: limp, dance, reach."""
-    joints = _felt_joints(model)
+    """Simulate the three motions of one true robot: limp, dance, reach."""
+    joints = _observable_joints(model)
     drawn = np.random.default_rng([seed, 7]).uniform(-GREATEST_OFFSET, GREATEST_OFFSET, len(joints))
     offsets = dict(zip(joints, drawn.tolist(), strict=True))
 
     def play(motion: str) -> Trial:
-        # The CAD plans for a robot without loads: now and then the true one falls, gets up, and tries another motion.
+        # Motions are planned with the CAD, without the payloads: now and then the true robot falls.
         for attempt in range(_ATTEMPTS):
             plan = plan_motion(model, motion, seed=seed + 1000 * attempt, duration=getattr(length, motion))
             trial = simulate(model, plan, seed=seed, spread=SPREAD, payloads=LOADS, offsets=offsets)
             if not trial.fell:
                 break
-        _ = trial.recording  # raises where all attempts ended on the floor
+        _ = trial.recording  # raises if it fell in all attempts
         return trial
 
-    played = _side_by_side({motion: partial(play, motion) for motion in ("dance", "limp", "reach")})
+    motions = ("dance", "limp", "reach")
+    played = run_in_threads({motion: partial(play, motion) for motion in motions}, at_once=_AT_ONCE)
     return played["limp"], played["dance"], played["reach"]
-
-
-def _balance(
-    trial: Trial, believed: Mapping[str, tuple[Model, Mapping[str, float]]], seed: int, duration: float
-) -> dict[str, BalanceRun]:
-    return _side_by_side(
-        {
-            name: partial(simulate_balance, trial, model, seed=seed, duration=duration, offsets=offsets)
-            for name, (model, offsets) in believed.items()
-        }
-    )
-
-
-def _side_by_side(works: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
-    """Gives what each work gives, `_AT_ONCE` at a time, in threads that do not keep an interrupted command alive."""
-    turns, outcomes = Semaphore(_AT_ONCE), dict[str, Result]()
-    failures: list[BaseException] = []
-
-    def run(name: str) -> None:
-        with turns:
-            if failures:
-                return
-            try:
-                outcomes[name] = works[name]()
-            except BaseException as error:  # noqa: BLE001  (raised again below, whatever it is)
-                failures.append(error)
-
-    threads = [Thread(target=run, args=(name,), daemon=True) for name in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return {name: outcomes[name] for name in works}
 
 
 def _rms(values: FloatArray) -> float:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from steelyard.cli.interrupts import interrupt_once, is_work_running, written
+from steelyard.cli.shell_options import in_shell_words
 from steelyard.cli.terminal import on_one_line, wrap
 from steelyard.exceptions import SteelyardError
 from steelyard.wording import in_words
@@ -65,10 +66,10 @@ def run(app: typer.Typer) -> None:
     sys.exit(code)
 
 
-def print_error(words: str, *, style: str = "bold red", mark: str = "error: ") -> None:
-    """Print one line to standard error; on a terminal it is wrapped between words."""
+def print_error(text: str, *, style: str = "bold red", mark: str = "error: ") -> None:
+    """Print one line, in the words of the shell, to standard error; on a terminal it is wrapped between words."""
     console = Console(stderr=True, soft_wrap=True)
-    line = on_one_line(f"{mark}{words}")
+    line = on_one_line(f"{mark}{in_shell_words(text)}")
     console.print(
         wrap(line, console.width) if console.is_terminal else line, style=style, markup=False, highlight=False
     )
@@ -87,7 +88,7 @@ def _describe(error: OSError) -> str:
 
 
 def _flush(code: int | str | None) -> int | str | None:
-    """Flush standard output and return the exit code; where that fails, report it, unless the reader is gone."""
+    """Return the exit code after flushing standard output; report a failure, unless the reader is gone."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`steelyard identify`: what does this robot really weigh?"""
+"""`steelyard identify`: identify masses, centres of mass and inertias of all links."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.text import Text
 
-from steelyard.cli.output_folder import check_folder, write_json, write_together
-from steelyard.cli.preparation import Heard, Noise, hear_sensors
-from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.recording_reader import Reader, gather_each, take_offsets
+from steelyard.cli.output_folder import Writer, check_folder, name_model_file, write_json, write_together
+from steelyard.cli.preparation import NoiseSource, prepare_sensors
+from steelyard.cli.progress import show_progress, show_task
+from steelyard.cli.recording_reader import Reader, gather_each, load_offsets
 from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
     Force,
+    Nuisances,
     OffsetsFile,
     Quiet,
     Recordings,
     SetupName,
+    Withheld,
     check_names,
     choose_nuisances,
-    complete_nuisances,
 )
-from steelyard.cli.terminal import print_wrapped, tell_next
+from steelyard.cli.shell_options import in_shell_words, with_shell_notes
+from steelyard.cli.terminal import print_files, print_next_step, print_note, print_summary
 from steelyard.exceptions import SteelyardError
 from steelyard.identification import (
     DRAWABLE_METHODS,
     OPTIONS,
     UNCONSTRAINED,
-    DrawnModels,
     Estimate,
     check_constraints,
     choose_parameters,
@@ -53,12 +54,13 @@ from steelyard.report import Purpose, Report, Trace, check_report_parts, sum_up,
 from steelyard.validation import ROBOT, Validation, validate
 
 _METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
-_ENDINGS = {"URDF": ".urdf", "MJCF": ".xml"}
 _DRAWN_FOLDER = "drawn"
-_SECONDS_A_LINK = 0.05
+_SECONDS_PER_LINK = 0.05
+"""Expected time of the identification per link, s. It only sets the time left that a progress bar shows; no
+measurement is on record."""
 
 
-def _takers(option: str) -> str:
+def _methods_with(option: str) -> str:
     return ", ".join(method for method, options in OPTIONS.items() if option in options)
 
 
@@ -70,29 +72,25 @@ def identify(
     ] = _METHOD,
     constraint: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TEXT", help="What must hold, such as total_mass=33.2 or 'frozen=waist_*'; may be repeated."
-        ),
+        typer.Option(metavar="TEXT", help="A constraint such as total_mass=33.2 or 'frozen=waist_*'; may be repeated."),
     ] = None,
     spread: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help=f"How far the model is off, such as 0.2; by default found from the data ({_takers('spread')}).",
+            help=f"Uncertainty of the model, such as 0.2; by default estimated ({_methods_with('spread')}).",
         ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(metavar="WEIGHT", min=0.0, help=f"Weight of the model ({_takers('alpha')}).")
+        float | None, typer.Option(metavar="WEIGHT", min=0.0, help=f"Weight of the model ({_methods_with('alpha')}).")
     ] = None,
     c_max: Annotated[
         float | None,
         typer.Option(
-            metavar="NUMBER",
-            min=1.0,
-            help=f"Greatest condition number of what the data are asked for ({_takers('c_max')}).",
+            metavar="NUMBER", min=1.0, help=f"Largest condition number to identify with ({_methods_with('c_max')})."
         ),
     ] = None,
-    mirror: Annotated[bool, typer.Option("--mirror", help="Left and right are exact images of each other.")] = False,
+    mirror: Annotated[bool, typer.Option("--mirror", help="Left and right are exact mirror images.")] = False,
     parameters: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,37 +102,28 @@ def identify(
     base: BaseChoice = None,
     offsets: OffsetsFile = None,
     noise: Annotated[
-        Noise,
+        NoiseSource,
         typer.Option(
-            help="Noise of the sensors: found from what a fit leaves, as usual sensors have it, or equal in all rows, "
-            "as in the papers."
+            help="Sensor noise: estimated from the residuals (found), that of common sensors (usual), or equal in all "
+            "rows, as in the papers."
         ),
-    ] = Noise.FOUND,
-    nuisance: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"What else to look for: {', '.join(PRIORS)}, or none; may be repeated. By default the errors of all "
-            "sensors used, and friction where joint torques are.",
-            autocompletion=complete_nuisances,
-        ),
-    ] = None,
+    ] = NoiseSource.FOUND,
+    nuisance: Nuisances = None,
+    withhold: Withheld = None,
     unseen: Annotated[
         list[Path] | None,
         typer.Option(
-            "--validate", metavar="RECORDING", help="Predict this recording with what was found; may be repeated."
+            "--validate", metavar="RECORDING", help="Validate the estimate on this recording; may be repeated."
         ),
     ] = None,
     zeroed: Annotated[
         bool,
-        typer.Option(
-            "--zeroed", help="Sensors were zeroed before the recordings to validate on: their offsets are others."
-        ),
+        typer.Option("--zeroed", help="Sensors were zeroed before the validation: do not apply estimated offsets."),
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Write the report, the estimate and the corrected model file there."
+            "--output", "-o", metavar="DIR", help="Write report, estimate and identified model file to this folder."
         ),
     ] = None,
     report: Annotated[bool, typer.Option(help="Write report.html too.")] = True,
@@ -143,128 +132,141 @@ def identify(
         typer.Option(
             metavar="COUNT",
             min=1,
-            help=f"Draw this many possible robots into DIR/{_DRAWN_FOLDER} ({', '.join(DRAWABLE_METHODS)}).",
+            help=f"Draw this many robots from the posterior into DIR/{_DRAWN_FOLDER} ({', '.join(DRAWABLE_METHODS)}).",
         ),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """What does this robot really weigh?
+    """Identify masses, centres of mass and inertias of all links.
 
-    Finds masses, centres of mass and inertias of the links from what the robot
-    recorded while it moved, and how far to trust each; predicts recordings that it
-    has not seen; and writes a report to look at, and the model file with its numbers
-    corrected. How late and how loud the sensors are is found on the way.
+    Estimates the parameters, with their uncertainty, from recordings of the robot
+    in motion, validates them on recordings that were not used, and writes a report
+    and the model file with identified numbers. Sensor delays and sensor noise are
+    estimated first.
 
     Exits with 0 when there is an estimate, 1 when the data or the problem is bad,
     2 when the call is wrong.
 
     Example:  steelyard identify g1 dance.mcap --validate reach.mcap -o results
     """
-    # What is wrong whatever the recordings hold is told before they are read.
+    # Mistakes that do not depend on the recordings are reported before these are read.
     check_names([method], OPTIONS, "--method")
-    wished = choose_nuisances(nuisance)
-    constraints = _parse(constraint or [], method)
-    options = _options(method, {"spread": spread, "alpha": alpha, "c_max": c_max})
+    chosen = choose_nuisances(nuisance)
+    constraints = _parse_constraints(constraint or [], method)
+    options = _choose_options(method, {"spread": spread, "alpha": alpha, "c_max": c_max})
     _check_sample(sample, method, output)
     model = load_model(setup)
     wanted = parameters[0] if parameters and len(parameters) == 1 else parameters
     choose_parameters(model, wanted, mirror=mirror)
     check_constraints(model, method, constraints, parameters=wanted, mirror=mirror)
     _check_spread(model, spread)
-    added = take_offsets(model, offsets)
+    added = load_offsets(model, offsets)
     for path in (*recordings, *(unseen or [])):
         find_format(path)
-    reported = output is not None and report
-    if output is not None:
-        if report:
-            check_report_parts()
-        drawn = {} if sample is None else {_DRAWN_FOLDER: _holds_drawn_models_only}
-        check_folder(output, _file_names(model, validated=bool(unseen), reported=reported), folders=drawn, force=force)
+    report = report and output is not None
+    names = _check_output(model, output, sample, force=force, validated=bool(unseen), reported=report)
 
     console = Console(quiet=quiet or as_json)
-    told: BaseName | None = base.value if base else None
+    source: BaseName | None = base.value if base else None
+    hidden = withhold or ()
     with show_progress(quiet=quiet) as progress:
-        heard = hear_sensors(model, recordings[0], progress, base=told, offsets=added, nuisance=wished, noise=noise)
-        reader = Reader(model, told, progress, added, heard.delays)
-        evidence = gather_each(model, reader, recordings, weights=heard.weights, nuisance=heard.nuisance)
-        with show_usual(progress, f"Identifying by {method}", _SECONDS_A_LINK * len(model.links)):
+        sensors = prepare_sensors(
+            model, recordings[0], progress, base=source, offsets=added, nuisance=chosen, noise=noise, withhold=hidden
+        )
+        reader = Reader(model, source, progress, added, sensors.delays)
+        evidence = gather_each(
+            model, reader, recordings, weights=sensors.weights, nuisance=sensors.nuisance, withhold=hidden
+        )
+        with show_task(progress, f"Identifying ({method})", _SECONDS_PER_LINK * len(model.links)):
             estimate = identify_parameters(
                 model, evidence, method=method, parameters=wanted, mirror=mirror, constraints=constraints, **options
             )
     _ = estimate.parameters  # those of a failed estimate raise, with the remedy
     estimate = replace(
-        estimate, options={**estimate.options, "delays": dict(heard.delays), "encoder_offsets": dict(added)}
+        estimate, options={**estimate.options, "delays": dict(sensors.delays), "encoder_offsets": dict(added)}
     )
-    _print(console, reader, heard, estimate.summary(width=console.width))
+    shown = with_shell_notes(estimate)
+    _print(console, reader, sensors.notes, shown.summary(width=console.width))
 
-    validation, remarks = None, tuple[str, ...]()
+    validation, remarks = None, (*sensors.notes, *reader.remarks)
     applied = ROBOT if zeroed else tuple(PRIORS)
     if unseen:
         with show_progress(quiet=quiet) as progress:
-            second = Reader(model, told, progress, added, heard.delays)
+            second = Reader(model, source, progress, added, sensors.delays)
             with second.naming():
                 validation = validate(estimate, second.motions(unseen), nuisance=applied)
-        remarks = second.remarks
-        _print(console, second, None, validation.summary())
+        remarks += second.remarks
+        _print(console, second, (), with_shell_notes(validation).summary())
 
+    page = Report(
+        shown,
+        evidence=sum(evidence[1:], start=evidence[0]),
+        validation=None if validation is None else with_shell_notes(validation),
+        offsets=added,
+        remarks=tuple(map(in_shell_words, remarks)),
+        command=shlex.join(["steelyard", *sys.argv[1:]]),
+    )
     with show_progress(quiet=quiet) as progress:
-        draws = None if sample is None else _draw(estimate, sample, progress)
-        page = None
-        if reported:
-            third = Reader(model, told, progress, added, heard.delays)
-            page = Report(
-                estimate,
-                evidence=sum(evidence[1:], start=evidence[0]),
-                validation=validation,
-                traces=(
-                    *_trace(third, estimate, recordings, "training", tuple(PRIORS)),
-                    *_trace(third, estimate, unseen or [], "unseen", applied),
-                ),
-                offsets=added,
-                remarks=(*heard.words, *reader.remarks, *remarks),
-                command=shlex.join(["steelyard", *sys.argv[1:]]),
-            )
-        files, notes = ([], []) if output is None else _write(output, estimate, validation, draws, page)
-    _print_end(console, estimate, validation, files, notes)
-    tell_next(console, output, "open report.html in a browser" if reported else "")
+        if report:
+            third = Reader(model, source, progress, added, sensors.delays)
+            training = _trace(third, estimate, recordings, "training", tuple(PRIORS))
+            page = replace(page, traces=(*training, *_trace(third, estimate, unseen or [], "unseen", applied)))
+        drawn = None if sample is None else _draw(estimate, sample, progress)
+        files, notes = _write(output, names, estimate, validation, page.write if report else None, drawn)
+    _print_end(console, page, files, notes)
     if as_json:
-        typer.echo(json.dumps(_plain(estimate, validation, files, notes)))
+        outcome = {"estimate": estimate.to_dict(), "validation": None if validation is None else validation.to_dict()}
+        typer.echo(json.dumps({**outcome, "files": [str(path) for path in files], "file_notes": notes}))
 
 
-def _plain(
-    estimate: Estimate, validation: Validation | None, files: Sequence[Path], notes: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "estimate": estimate.to_dict(),
-        "validation": None if validation is None else validation.to_dict(),
-        "files": [str(path) for path in files],
-        "file_notes": list(notes),
-    }
+def _write(
+    folder: Path | None,
+    names: Sequence[str],
+    estimate: Estimate,
+    validation: Validation | None,
+    *optional: Writer | None,
+) -> tuple[list[Path], list[str]]:
+    """Write all files, if a folder is named; return them, and notes on the model file."""
+    if folder is None:
+        return [], []
+    notes: list[str] = []
+    stored = None if validation is None else partial(write_json, plain=validation.to_dict())
+    writers = (estimate.save, lambda path: notes.extend(estimate.write_model(path).notes), stored, *optional)
+    chosen = [write for write in writers if write is not None]
+    return write_together(folder, dict(zip(names, chosen, strict=True))), notes
 
 
-def _print_end(
-    console: Console, estimate: Estimate, validation: Validation | None, files: Sequence[Path], notes: Sequence[str]
-) -> None:
-    """Prints what was found in two sentences, and what was written."""
-    for line in sum_up(Report(estimate, validation=validation)):
-        print_wrapped(console, line, "bold")
-    for path in files:
-        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+def _print(console: Console, reader: Reader, notes: Sequence[str], summary: str) -> None:
+    reader.print_notes(console)
     for note in notes:
-        print_wrapped(console, f"  {note}", "yellow")
+        print_note(console, f"  {note}")
+    print_summary(console, summary)
 
 
-def _draw(estimate: Estimate, count: int, progress: Progress) -> DrawnModels:
+def _print_end(console: Console, page: Report, files: Sequence[Path], notes: Sequence[str]) -> None:
+    for line in sum_up(page):
+        print_note(console, line, "bold")
+    print_files(console, files, notes)
+    if not files:
+        print_next_step(console, "nothing was written; -o DIR keeps the results")
+    elif any(path.name == "report.html" for path in files):
+        print_next_step(console, "next: open report.html in a browser")
+
+
+def _draw(estimate: Estimate, count: int, progress: Progress) -> Writer:
+    """Draw robots from the posterior, and return a function that writes them into a folder."""
     progress.add_task(f"Drawing {count} robots", total=None)
-    return estimate.sample(count)
+    draws = estimate.sample(count)
+    stem = (estimate.model.setup.path or estimate.model.description.file.path).stem
+    return lambda path: draws.write(path, stem)
 
 
 def _trace(
     reader: Reader, estimate: Estimate, paths: Sequence[Path], purpose: Purpose, nuisance: Sequence[str]
 ) -> list[Trace]:
-    """Gives what the report draws of each recording."""
+    """Return what the report plots of each recording."""
     traces = []
     for path in paths:
         with reader.naming():
@@ -273,24 +275,24 @@ def _trace(
     return traces
 
 
-def _parse(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:
+def _parse_constraints(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:
     if texts and method in UNCONSTRAINED:
         others = " or ".join(name for name in OPTIONS if name not in UNCONSTRAINED)
-        raise typer.BadParameter(f"{method} takes none; choose --method {others}", param_hint="--constraint")
+        raise typer.BadParameter(f"{method} does not take it; choose --method {others}", param_hint="--constraint")
     try:
         return parse_constraints(texts, where="--constraint")
     except SteelyardError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(in_shell_words(str(error))) from error
 
 
-def _options(method: str, given: Mapping[str, float | None]) -> dict[str, Any]:
-    """Gives the options that were given; one that the method does not take is refused."""
+def _choose_options(method: str, given: Mapping[str, float | None]) -> dict[str, Any]:
+    """Return the options that were given; refuse one that the method does not take."""
     options = {name: value for name, value in given.items() if value is not None}
     for name in options:
         if name not in OPTIONS[method]:
-            others = _takers(name).replace(", ", " or ")
+            others = _methods_with(name).replace(", ", " or ")
             raise typer.BadParameter(
-                f"{method} takes none; choose --method {others}", param_hint=f"--{name.replace('_', '-')}"
+                f"{method} does not take it; choose --method {others}", param_hint=f"--{name.replace('_', '-')}"
             )
     return options
 
@@ -303,18 +305,32 @@ def _check_sample(sample: int | None, method: str, output: Path | None) -> None:
             f"cannot draw from {method}; choose --method {' or '.join(DRAWABLE_METHODS)}", param_hint="--sample"
         )
     if output is None:
-        raise typer.BadParameter("say where to write the robots with --output", param_hint="--sample")
+        raise typer.BadParameter("name the folder to write the robots to with --output", param_hint="--sample")
 
 
 def _check_spread(model: Model, spread: float | None) -> None:
     try:
         group_links(model, spread)
     except SteelyardError as error:
-        raise typer.BadParameter(str(error), param_hint="--spread") from error
+        raise typer.BadParameter(in_shell_words(str(error)), param_hint="--spread") from error
+
+
+def _check_output(
+    model: Model, output: Path | None, sample: int | None, *, force: bool, validated: bool, reported: bool
+) -> list[str]:
+    """Check that the results can be written, and return the names of their files and folders."""
+    if reported:
+        check_report_parts()
+    names = ["estimate.json", name_model_file(model, "identified")]
+    names += [name for name, made in (("validation.json", validated), ("report.html", reported)) if made]
+    drawn = {} if sample is None else {_DRAWN_FOLDER: _holds_drawn_models_only}
+    if output is not None:
+        check_folder(output, names, folders=drawn, force=force)
+    return [*names, *drawn]
 
 
 def _holds_drawn_models_only(folder: Path) -> bool:
-    """Tells whether a folder holds nothing but what a call before has drawn, as its own list says."""
+    """Return whether a folder holds only models that an earlier call has drawn, as its own list says."""
     names = {path.name for path in folder.iterdir()}
     lists = [name for name in names if name.endswith(".json")]
     try:
@@ -322,43 +338,3 @@ def _holds_drawn_models_only(folder: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return names <= {*lists, *drawn}
-
-
-def _file_names(model: Model, *, validated: bool, reported: bool) -> list[str]:
-    """Gives the names of the files to write; the model's is that of its setup, or of the file that it came from."""
-    source = model.description.file
-    model_file = f"{(model.setup.path or source.path).stem}_identified{_ENDINGS[source.format]}"
-    return [
-        "estimate.json",
-        model_file,
-        *(["validation.json"] if validated else []),
-        *(["report.html"] if reported else []),
-    ]
-
-
-def _write(
-    folder: Path, estimate: Estimate, validation: Validation | None, draws: DrawnModels | None, report: Report | None
-) -> tuple[list[Path], list[str]]:
-    """Writes all files, and gives them with what to know of the model file."""
-    notes: list[str] = []
-    writers: list[Callable[[Path], object]] = [
-        estimate.save,
-        lambda path: notes.extend(estimate.write_model(path).notes),
-    ]
-    if validation is not None:
-        writers.append(lambda path: write_json(path, validation.to_dict()))
-    if report is not None:
-        writers.append(report.write)
-    names = _file_names(estimate.model, validated=validation is not None, reported=report is not None)
-    if draws is not None:
-        stem = (estimate.model.setup.path or estimate.model.description.file.path).stem
-        writers.append(lambda path: draws.write(path, stem))
-        names.append(_DRAWN_FOLDER)
-    return write_together(folder, dict(zip(names, writers, strict=True))), notes
-
-
-def _print(console: Console, reader: Reader, heard: Heard | None, summary: str) -> None:
-    reader.tell(console)
-    for words in heard.words if heard is not None else ():
-        print_wrapped(console, f"  {words}", "yellow")
-    console.print(Text(f"\n{summary}\n"), soft_wrap=True)

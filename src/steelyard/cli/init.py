@@ -1,4 +1,4 @@
-"""`steelyard init`: a setup file by looking at the model."""
+"""`steelyard init`: draft a setup file from a model file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.cli.output_folder import check_file, write_files
-from steelyard.cli.progress import show_progress, show_usual
-from steelyard.cli.shared_options import AsJson, Force, Quiet
-from steelyard.cli.terminal import print_wrapped
+from steelyard.cli.progress import show_progress, show_task
+from steelyard.cli.shared_options import AsJson, Force, PackagePaths, Quiet
+from steelyard.cli.terminal import print_files, print_next_step, print_note
 from steelyard.drafting import DraftFinding, SetupDraft, draft_setup, plain
 
 _MARKS = {"found": ("found", "green"), "guessed": ("guessed", "yellow"), "missing": ("not found", "red")}
-_USUAL = 1.0
-"""Seconds that looking at a model takes, about."""
+_EXPECTED_SECONDS = 1.0
+"""Expected time of a draft, s. It only sets the time left that a progress bar shows; no measurement is on record."""
 
 
 def init(
@@ -27,20 +27,18 @@ def init(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE.toml", help="The setup; by default the model's name with .toml, here."
+            "--output", "-o", metavar="FILE.toml", help="The setup file; by default the model's name with .toml."
         ),
     ] = None,
-    packages: Annotated[
-        list[Path] | None, typer.Option("--package-path", help="A folder that holds ROS packages; may be repeated.")
-    ] = None,
+    packages: PackagePaths = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a setup file by looking at a model.
+    """Draft a setup file from a model file.
 
-    Finds the soles by the lowest shapes of the feet, inertial and wrench sensors by tags and names, mirror pairs by
-    names and places, and joints that must be locked. Marks what it guessed, and says what it could not find.
+    Finds the soles from the lowest shapes of the feet, inertial and wrench sensors from tags and names, mirror pairs
+    from names and positions, and joints that must be locked. Marks guesses, and lists what it could not find.
 
     Exits with 0 when the setup is written, 1 when the model is bad or the file cannot be written, 2 when the call is
     wrong.
@@ -51,7 +49,7 @@ def init(
     if target.suffix.lower() != ".toml":
         raise typer.BadParameter(f"{str(target)!r} does not end in .toml", param_hint="--output")
     check_file(target, force=force)
-    with show_progress(quiet=quiet) as progress, show_usual(progress, "Looking at the model", _USUAL):
+    with show_progress(quiet=quiet) as progress, show_task(progress, "Drafting the setup", _EXPECTED_SECONDS):
         draft = draft_setup(model, packages=packages or ())
     write_files({target: draft.write})
     if as_json:
@@ -75,17 +73,17 @@ def _print(console: Console, draft: SetupDraft, target: Path) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("what", overflow="fold", max_width=24)
     table.add_column("", no_wrap=True)
-    table.add_column("from what, and what to do", overflow="fold")
+    table.add_column("source, and what to do", overflow="fold")
     for finding in draft.findings:
         mark, style = _MARKS[finding.kind]
-        words = Text(plain(finding.source))
+        source = Text(plain(finding.source))
         if finding.advice:
-            words.append(f"\nto do: {plain(finding.advice)}", style="dim" if finding.kind == "found" else style)
-        table.add_row(Text(plain(finding.what)), Text(mark, style=style), words)
+            source.append(f"\nto do: {plain(finding.advice)}", style="dim" if finding.kind == "found" else style)
+        table.add_row(Text(plain(finding.what)), Text(mark, style=style), source)
     console.print(table)
-    print_wrapped(console, _verdict(draft.findings), "")
-    console.print(Text(f"written: {plain(str(target))}", style="green"), soft_wrap=True)
-    console.print(Text(f"next: steelyard inspect {plain(str(target))} RECORDING", style="dim"), soft_wrap=True)
+    print_note(console, _verdict(draft.findings), "")
+    print_files(console, [Path(plain(str(target)))])
+    print_next_step(console, f"next: steelyard inspect {plain(str(target))} RECORDING")
 
 
 def _verdict(findings: tuple[DraftFinding, ...]) -> str:

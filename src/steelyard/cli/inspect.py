@@ -1,4 +1,4 @@
-"""`steelyard inspect`: is this recording any good?"""
+"""`steelyard inspect`: check a recording for faults before using it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -16,22 +16,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.output_folder import check_folder, write_together
-from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.output_folder import Writer, check_folder, write_together
+from steelyard.cli.progress import show_progress, show_task
 from steelyard.cli.recording_reader import survey_seconds
 from steelyard.cli.shared_options import AsJson, Quiet, Recordings, SetupName
-from steelyard.cli.terminal import on_one_line, print_finding
+from steelyard.cli.terminal import on_one_line, print_files, print_finding
 from steelyard.exceptions import RecordingWarning
 from steelyard.inspection import Channel, Inspection, draw_braille, draw_png, inspect_recording, legend, plan_plots
 from steelyard.model import load_model
 from steelyard.recording import Recording, find_format, join_recordings, read_recording
 
 _STYLES = {"fault": "bold red", "warning": "yellow", "remark": "dim"}
-_HEIGHT = 5
+_PLOT_ROWS = 5
+"""Height of a plot in the terminal, in rows of characters. Set by judgement: several plots fit a screen."""
 
 
-class Clock(enum.StrEnum):
-    """Which time a bag's messages count by."""
+class MessageTime(enum.StrEnum):
+    """Which time of a bag's messages is used."""
 
     MESSAGE = "message"
     RECEIVE = "receive"
@@ -41,23 +42,23 @@ def inspect(
     setup: SetupName,
     recordings: Recordings,
     clock: Annotated[
-        Clock | None, typer.Option(help="Of bags: the time that messages carry, or that of their receipt.")
+        MessageTime | None, typer.Option(help="For bags: the time stamp in the messages, or the time of receipt.")
     ] = None,
     as_written: Annotated[
-        bool, typer.Option("--as-written", help="Read columns as they are, without the setup's map and delays.")
+        bool, typer.Option("--as-written", help="Read columns without the setup's names, units and delays.")
     ] = False,
-    join: Annotated[bool, typer.Option("--join", help="Take the recordings as one that was split into files.")] = False,
-    channels: Annotated[bool, typer.Option("--channels", help="Show noise and band of every channel.")] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Plot each group in the terminal.")] = False,
-    png: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the plots as PNG into this folder.")] = None,
+    join: Annotated[bool, typer.Option("--join", help="Join the recordings: one that was split into files.")] = False,
+    channels: Annotated[bool, typer.Option("--channels", help="Show noise and bandwidth of every channel.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Plot each group of channels in the terminal.")] = False,
+    png: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the plots to this folder as PNG.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if there is a fault.")] = False,
 ) -> None:
-    """Is this recording any good?
+    """Check a recording for faults before using it.
 
-    Checks clock, names, gaps, limits and units, then holds the sensors against the model: how they are mounted, their
-    units, offsets and delays. What is wrong is said in one sentence, with the lines to write into the setup.
+    Checks clock, names, gaps, limits and units, then compares the sensors with the model: mounting, units, offsets and
+    delays. Each finding is one sentence; corrections are printed as lines for the setup file.
 
     Exits with 0 when there is no fault, 1 when there is one, 2 when the call is wrong.
 
@@ -71,7 +72,7 @@ def inspect(
     console = Console(quiet=quiet or as_json)
     results = []
     with warnings.catch_warnings():
-        # They are shown among the findings.
+        # They are among the findings.
         warnings.simplefilter("ignore", RecordingWarning)
         opened: Iterator[Recording] = (
             read_recording(path, model, mapped=not as_written, clock=clock.value if clock else None)
@@ -80,12 +81,12 @@ def inspect(
         if join:
             opened = iter([join_recordings(list(opened))])
         for recording in opened:
-            words = f"Inspecting {on_one_line(recording.name)}"
-            with show_progress(quiet=quiet) as progress, show_usual(progress, words, survey_seconds(recording)):
+            task = f"Inspecting {on_one_line(recording.name)}"
+            with show_progress(quiet=quiet) as progress, show_task(progress, task, survey_seconds(recording)):
                 results.append(inspect_recording(recording, model))
             _print(console, results[-1], channels=channels, plot=plot)
-    for path in [] if png is None else _write_pngs(results, png):
-        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+    if png is not None:
+        print_files(console, _write_pngs(results, png))
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in results], indent=2))
     if not exit_zero and not all(result.good for result in results):
@@ -93,8 +94,8 @@ def inspect(
 
 
 def _write_pngs(results: Sequence[Inspection], folder: Path) -> list[Path]:
-    """Draws the plots of each recording into a file; two of the same name get numbers."""
-    writers: dict[str, Callable[[Path], object]] = {}
+    """Draw the plots of each recording into a file; recordings of the same name get numbers."""
+    writers: dict[str, Writer] = {}
     for number, result in enumerate(results, start=1):
         name = f"{Path(result.name).name}.png"
         name = name if name not in writers else f"{Path(result.name).name}.{number}.png"
@@ -122,16 +123,13 @@ def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) 
         text = ", ".join(str(delay) for delay in result.delays.by_sensor.values())
         print_finding(console, "delays against the encoders: ", text)
     if result.misfit is not None:
-        console.print(
-            f"sensors and model disagree by {result.misfit:.2g} times the usual noise of sensors", highlight=False
-        )
+        console.print(f"misfit of sensors and model: {result.misfit:.2g} times the default noise", highlight=False)
     if plot:
         _print_plots(console, result)
     for finding in result.findings:
-        # Names from files may hold anything: each finding stays on its line.
         print_finding(console, f"{finding.severity}: ", finding.words, _STYLES[finding.severity])
     if not result.findings:
-        console.print("nothing wrong was found", style="green")
+        console.print("no faults found", style="green")
     if result.setup_lines:
         console.print("write into the setup:", style="cyan")
         for line in result.setup_lines:
@@ -154,23 +152,21 @@ def _table(result: Inspection, *, channels: bool) -> Table:
         span = max(result.clock.end - result.clock.start, 1e-9)
         missing = max(channel.column.silence for channel in members)
         cells = [
-            _number([spectrum.rate for spectrum in spectra], "median") if spectra else "-",
+            _number([spectrum.rate for spectrum in spectra], np.median),
             f"{missing:.3g} s" if missing > max(0.05, 3.0 * span / max(result.row_count, 1)) else "-",
             f"{min(column.low for column in there):.4g}" if there else "-",
             f"{max(column.high for column in there):.4g}" if there else "-",
-            _number([spectrum.noise for spectrum in spectra], "median"),
-            _number([spectrum.band for spectrum in spectra], "greatest"),
+            _number([spectrum.noise for spectrum in spectra], np.median),
+            _number([spectrum.band for spectrum in spectra], max),
         ]
         name = Text(" ".join(group.split()))
         table.add_row(name, *cells) if channels else table.add_row(name, str(len(members)), *cells)
     return table
 
 
-def _number(values: Sequence[float], which: str) -> str:
+def _number(values: Sequence[float], reduce: Callable[[Sequence[float]], Any]) -> str:
     finite = [value for value in values if np.isfinite(value)]
-    if not finite:
-        return "-"
-    return f"{np.median(finite) if which == 'median' else max(finite):.3g}"
+    return f"{reduce(finite):.3g}" if finite else "-"
 
 
 def _print_plots(console: Console, result: Inspection) -> None:
@@ -181,9 +177,9 @@ def _print_plots(console: Console, result: Inspection) -> None:
         for name, colour in legend(plot):
             title += Text(f"  {' '.join(name.split())}", style=colour)
         if plot.left_out:
-            title += Text(f"  and {plot.left_out} that move less", style="dim")
+            title += Text(f"  and {plot.left_out} that vary less", style="dim")
         console.print(title, soft_wrap=True)
-        rows = draw_braille(plot, width, _HEIGHT)
+        rows = draw_braille(plot, width, _PLOT_ROWS)
         for number, row in enumerate(rows):
             label = f"{high:.3g}" if number == 0 else f"{low:.3g}" if number == len(rows) - 1 else ""
             line = Text(f"{label:>10} ", style="dim")

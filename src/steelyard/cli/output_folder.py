@@ -1,4 +1,4 @@
-"""A command's files, and folders of them: all of them appear, or none."""
+"""Output files and folders of a command: checked before any work is done, and written all together or not at all."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from steelyard.cli.interrupts import hold_interrupts, written
+from steelyard.cli.terminal import print_files
 from steelyard.exceptions import SteelyardError
+from steelyard.model import Model
 from steelyard.wording import in_words
+
+Writer = Callable[[Path], object]
 
 
 def check_folder(
@@ -27,77 +30,82 @@ def check_folder(
     folders: Mapping[str, Callable[[Path], bool]] | None = None,
     force: bool = False,
 ) -> None:
-    """Refuses, before any work is done for it, a folder that these files cannot be written into.
+    """Check, before any work is done, that files can be written into a folder.
 
     Args:
-        folder: Where the files will be; it need not be there yet.
-        names: Of the files.
-        folders: By name of a folder to write into it, what tells of one that is there whether nothing in it is lost by
-            replacing it.
-        force: Whether files and such folders that are there already may be replaced.
+        folder: The folder; it need not exist yet.
+        names: Names of the files.
+        folders: Folders to be written into it, by name: a function that returns whether an existing one may be
+            replaced without losing anything else.
+        force: Whether existing files and such folders may be replaced.
 
     Raises:
-        SteelyardError: The folder is a file, it may not be written, or a file is there already.
+        SteelyardError: The folder is a file or not writable, or a file exists already.
     """
-    try:
-        _check_place(folder)
+    elsewhere = "move it away, or name another folder for the results"
+    with _explain_bad_path(folder, "folder"):
+        _check_writable(folder)
         for path in (folder / name for name in names):
             if path.is_dir():
-                raise SteelyardError(f"{path} is a folder; move it away, or name another folder for the results")
-            if not force and (path.exists() or path.is_symlink()):
-                raise SteelyardError(f"{path} is there already; name another folder, or replace it with --force")
-        for name, ours in (folders or {}).items():
-            path = folder / name
-            if not (path.exists() or path.is_symlink()):
+                raise SteelyardError(f"{path} is a folder; {elsewhere}")
+            _check_absent(path, "folder", force=force)
+        for path, is_replaceable in ((folder / name, check) for name, check in (folders or {}).items()):
+            if not _exists(path):
                 continue
             if path.is_symlink() or not path.is_dir():
-                raise SteelyardError(f"{path} is no folder; move it away, or name another folder for the results")
-            if not force:
-                raise SteelyardError(f"{path} is there already; name another folder, or replace it with --force")
-            if not ours(path):
+                raise SteelyardError(f"{path} is not a folder; {elsewhere}")
+            _check_absent(path, "folder", force=force)
+            if not is_replaceable(path):
                 raise SteelyardError(
                     f"{path} holds other files too; move them away, or name another folder for the results"
                 )
-    except (OSError, ValueError) as error:
-        raise SteelyardError(f"{str(folder)!r} cannot be a folder ({_reason(error)}); name another") from error
 
 
 def check_file(path: Path, *, force: bool = False) -> None:
-    """Refuses, before any work is done for it, a file that cannot be written.
+    """Check, before any work is done, that a file can be written.
 
     Args:
-        path: The file; its folder need not be there yet.
-        force: Whether a file that is there already may be replaced.
+        path: The file; its folder need not exist yet.
+        force: Whether an existing file may be replaced.
 
     Raises:
-        SteelyardError: It is a folder, its folder is a file or may not be written, or it is there already.
+        SteelyardError: It is a folder, its folder is a file or not writable, or it exists already.
     """
-    try:
+    with _explain_bad_path(path, "file"):
         if path.is_dir():
             raise SteelyardError(f"{path} is a folder; give the name of a file")
-        _check_place(path.parent)
-        if not force and (path.exists() or path.is_symlink()):
-            raise SteelyardError(f"{path} is there already; name another file, or replace it with --force")
+        _check_writable(path.parent)
+        _check_absent(path, "file", force=force)
+
+
+@contextmanager
+def _explain_bad_path(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:
-        raise SteelyardError(f"{str(path)!r} cannot be a file ({_reason(error)}); name another") from error
+        raise SteelyardError(f"{str(path)!r} cannot be a {kind} ({_reason(error)}); name another") from error
 
 
-def _check_place(folder: Path) -> None:
-    """Refuses a folder that nothing can be written into; it need not be there yet."""
-    standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not standing.is_dir():
-        raise SteelyardError(f"{standing} is a file, not a folder; name another folder")
-    if not os.access(standing, os.W_OK | os.X_OK):
-        raise SteelyardError(f"the folder {standing} may not be written; name another, or change its permissions")
+def _check_absent(path: Path, kind: str, *, force: bool) -> None:
+    if not force and _exists(path):
+        raise SteelyardError(f"{path} already exists; name another {kind}, or replace it with --force")
 
 
-def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> list[Path]:
-    """Writes files into a folder, which is made where it is missing: all of them, or none.
+def _check_writable(folder: Path) -> None:
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        raise SteelyardError(f"{existing} is a file, not a folder; name another folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise SteelyardError(f"the folder {existing} is not writable; name another, or change its permissions")
+
+
+def write_together(folder: Path, writers: Mapping[str, Writer]) -> list[Path]:
+    """Write files into a folder, which is created if missing: all of them, or none.
 
     Args:
-        folder: Where.
-        writers: By name of the file or folder, what writes it to a path. Each gets a hidden name in the folder itself,
-            so that paths within a file that are relative to it stay right.
+        folder: The folder.
+        writers: A function that writes to a path, by name of the file or folder. It is called with a hidden name in
+            the same folder, so that paths within a file that are relative to it stay right.
 
     Returns:
         The files, in the order of `writers`.
@@ -105,17 +113,16 @@ def write_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]
     Raises:
         SteelyardError: One cannot be written; the folder is then as it was.
     """
-    return write_files({folder / name: write for name, write in writers.items()}, place=str(folder))
+    return write_files({folder / name: write for name, write in writers.items()}, target=str(folder))
 
 
-def write_files(writers: Mapping[Path, Callable[[Path], object]], *, place: str | None = None) -> list[Path]:
-    """Writes files, each into a folder that is made where it is missing: all of them, or none.
-
-    Ctrl-C while they are written leaves everything as it was, too.
+def write_files(writers: Mapping[Path, Writer], *, target: str | None = None) -> list[Path]:
+    """Write files, each into a folder that is created if missing: all of them, or none, also after Ctrl-C.
 
     Args:
-        writers: By the file's or folder's path, what writes it to another path, beside it and with its ending.
-        place: What they are together, in words.
+        writers: A function that writes to a path, by path of the file or folder. It is called with another name in the
+            same folder and with the same ending.
+        target: What messages call the files together; by default all their paths.
 
     Returns:
         The files, in the order of `writers`.
@@ -124,44 +131,56 @@ def write_files(writers: Mapping[Path, Callable[[Path], object]], *, place: str 
         SteelyardError: One cannot be written; everything is then as it was.
     """
     mark = f".{secrets.token_hex(4)}-"
-    place = place if place is not None else in_words([str(path) for path in writers])
+    target = target if target is not None else in_words([str(path) for path in writers])
     folders = list(dict.fromkeys(path.parent for path in writers))
-    made: list[Path] = []
-    replaced: dict[Path, tuple[Path, Path]] = {}
-    stuck: list[Path] = []
+    created: list[Path] = []
+    backups: dict[Path, tuple[Path, Path]] = {}
+    lost: list[Path] = []
     done = False
     try:
         for folder in folders:
-            made += [each for each in (folder, *folder.absolute().parents) if not each.exists()]
+            created += [each for each in (folder, *folder.absolute().parents) if not each.exists()]
             folder.mkdir(parents=True, exist_ok=True)
         for path, write in writers.items():
             write(path.with_name(f"{mark}{path.name}"))
         try:
             with hold_interrupts():
                 for path in writers:
-                    aside = path.with_name(f"{mark}old.{path.name}")
-                    _move(path.with_name(f"{mark}{path.name}"), path, aside, replaced)
+                    backups[path] = path.with_name(f"{mark}old.{path.name}"), path.with_name(f"{mark}{path.name}")
+                    _put_in_place(path, *backups[path])
             with hold_interrupts():
                 written.extend(writers)
                 done = True
         finally:
             if not done:
                 with hold_interrupts():
-                    stuck = _put_back(replaced)
+                    lost = _restore(backups)
     except OSError as error:
+        moved = f", and what was there before is now in {in_words([str(path) for path in lost])}" if lost else ""
         raise SteelyardError(
-            f"nothing was written to {place} ({_reason(error)}){_about(stuck)}; name another, or make room"
+            f"nothing was written to {target} ({_reason(error)}){moved}; name another, or free space on the disk"
         ) from error
     except SteelyardError as error:
-        raise SteelyardError(f"nothing was written to {place}: {str(error).replace(mark, '')}") from error
+        raise SteelyardError(f"nothing was written to {target}: {str(error).replace(mark, '')}") from error
     finally:
         with hold_interrupts():
-            _tidy(folders, mark, stuck, [] if done else made)
+            for draft in (draft for folder in folders for draft in folder.glob(f"*{mark}*") if draft not in lost):
+                with suppress(OSError):
+                    _remove(draft)
+            for folder in created if not done else ():
+                with suppress(OSError):
+                    folder.rmdir()
     return list(writers)
 
 
+def name_model_file(model: Model, suffix: str) -> str:
+    """Return the name of a model file to write: the name of its setup, or else of its model file, with a suffix."""
+    source = model.description.file
+    return f"{(model.setup.path or source.path).stem}_{suffix}{'.urdf' if source.format == 'URDF' else '.xml'}"
+
+
 def write_json(path: Path, plain: Any) -> None:
-    """Writes plain values as a JSON file; numbers that are none are a mistake of ours.
+    """Write plain values as a JSON file, in which NaN and infinity are bugs.
 
     Raises:
         OSError: It cannot be written.
@@ -169,64 +188,48 @@ def write_json(path: Path, plain: Any) -> None:
     path.write_text(json.dumps(plain, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _tidy(folders: Iterable[Path], mark: str, stuck: Iterable[Path], made: Iterable[Path]) -> None:
-    """Removes drafts, and folders that were made in vain."""
-    for draft in (draft for folder in folders for draft in folder.glob(f"*{mark}*")):
-        if draft not in stuck:
-            with suppress(OSError):
-                _remove(draft)
-    for folder in made:
-        with suppress(OSError):
-            folder.rmdir()
+def write_result(console: Console, plain: dict[str, Any], output: Path | None, *, as_json: bool) -> None:
+    """Write a result as a JSON file, if one is named, and print it as JSON, if asked for.
+
+    Raises:
+        SteelyardError: The file cannot be written.
+    """
+    if output is not None:
+        print_files(console, write_files({output: lambda path: write_json(path, plain)}))
+    if as_json:
+        typer.echo(json.dumps(plain))
 
 
-def _move(draft: Path, path: Path, aside: Path, replaced: dict[Path, tuple[Path, Path]]) -> None:
-    """Gives a draft its name; what had it before is kept aside, and `replaced` gets both by the path."""
-    replaced[path] = aside, draft
+def _put_in_place(path: Path, backup: Path, draft: Path) -> None:
     if path.is_symlink() or path.is_file() or (path.is_dir() and draft.is_dir()):
-        path.replace(aside)
+        path.replace(backup)
     draft.replace(path)
 
 
-def _put_back(replaced: Mapping[Path, tuple[Path, Path]]) -> list[Path]:
-    """Puts back what was replaced and removes what was new; gives those files that stay aside because it fails."""
-    stuck = []
-    for path, (aside, draft) in replaced.items():
+def _restore(backups: Mapping[Path, tuple[Path, Path]]) -> list[Path]:
+    """Restore what was replaced and remove what is new; return the backups for which that failed."""
+    lost = []
+    for path, (backup, draft) in backups.items():
         try:
             if not draft.exists():
                 _remove(path)
-            if aside.is_symlink() or aside.exists():
-                aside.replace(path)
+            if _exists(backup):
+                backup.replace(path)
         except OSError:
-            stuck.append(aside)
-    return stuck
+            lost.append(backup)
+    return lost
 
 
 def _remove(path: Path) -> None:
-    """Removes a file or a folder, if it is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def _about(stuck: Iterable[Path]) -> str:
-    names = [str(path) for path in stuck]
-    return f", and what was there before is now in {in_words(names)}" if names else ""
+def _exists(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
 
 
 def _reason(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-
-def deliver(console: Console, plain: dict[str, Any], output: Path | None, *, as_json: bool) -> None:
-    """Writes a finding as JSON where a file was named, and prints it where machines read.
-
-    Raises:
-        SteelyardError: The file cannot be written.
-    """
-    if output is not None:
-        write_files({output: lambda path: write_json(path, plain)})
-        console.print(Text(f"written: {output}", style="green"), soft_wrap=True)
-    if as_json:
-        typer.echo(json.dumps(plain))

@@ -1,7 +1,7 @@
-"""What a recording tells of the sensors before anything is weighed: how late they are, how loud, what they may hide.
+"""Sensor delays, sensor noise and nuisance groups, estimated from a recording before anything is identified.
 
-With the usual figures from data sheets instead, a load is seen only where it is three times as great, and intervals are
-as wrong as the sheets are.
+With data-sheet noise instead, a payload is detected only at three times the mass, and intervals are as wrong as the
+data sheets are.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 from rich.progress import Progress
 
-from steelyard.cli.progress import show_usual
+from steelyard.cli.progress import show_task
 from steelyard.cli.recording_reader import Reader, survey_seconds
-from steelyard.cli.shared_options import Base
+from steelyard.cli.shared_options import BaseOption
 from steelyard.cli.terminal import on_one_line
 from steelyard.exceptions import IdentifiabilityError, MotionError
 from steelyard.inspection import Delays, estimate_delays
@@ -27,13 +27,15 @@ from steelyard.recording import Recording, sensor_of
 from steelyard.regression import estimate_noise
 
 _PIECES = 8
-"""Pieces of a recording among which the longest tells the noise; each is half a minute at 500 Hz."""
+"""Pieces of a recording of which the longest serves to estimate the noise; each is half a minute at 500 Hz. Set by
+judgement: four minutes are plenty, and bound the time that it takes."""
 
-_LATE = 1e-3
-"""Seconds by which a sensor must be late, all of the interval on one side of zero, for its clock to be put right."""
+_CLEAR_DELAY = 1e-3
+"""Delay (s) from which a sensor's clock is corrected, if its interval excludes zero. Set by judgement: half a sample at
+the 500 Hz of most robots."""
 
 
-class Noise(enum.StrEnum):
+class NoiseSource(enum.StrEnum):
     """Where the noise of the sensors is taken from."""
 
     FOUND = "found"
@@ -42,23 +44,23 @@ class Noise(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What was heard.
+class SensorPreparation:
+    """What was chosen for the sensors.
 
     Attributes:
-        delays: Seconds by which sensors come late, by name; only those that clearly do, where not all are asked for.
+        delays: Delays (s) to remove, by sensor; only the clear ones, unless all were asked for.
         weights: Noise, as `gather_evidence` takes it.
-        nuisance: Groups of errors that the sensors may have.
-        words: What to tell, a sentence each.
+        nuisance: Groups of sensor and joint errors to estimate.
+        notes: What a user should know, a sentence each.
     """
 
     delays: Mapping[str, float]
     weights: Mapping[str, Any] | str | None
     nuisance: tuple[str, ...]
-    words: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
-def hear_sensors(
+def prepare_sensors(
     model: Model,
     path: Path,
     progress: Progress,
@@ -66,70 +68,74 @@ def hear_sensors(
     base: BaseName | None,
     offsets: Mapping[str, float],
     nuisance: Sequence[str] | None = None,
-    noise: Noise = Noise.FOUND,
+    noise: NoiseSource = NoiseSource.FOUND,
+    withhold: Sequence[str] = (),
     all_delays: bool = False,
-) -> Heard:
-    """Gives what a recording tells of the sensors.
+) -> SensorPreparation:
+    """Estimate delays and noise of the sensors from a recording, and choose the nuisance groups.
 
     Args:
         model: The model.
         path: The recording.
-        progress: Where it is told how far this is.
-        base: What tells of the base link's motion.
-        offsets: Of the encoders.
-        nuisance: Errors that sensors and joints may have; by default those of all sensors that are used, and friction
-            where joint torques are.
-        noise: Where the noise is taken from; where a recording is too short to tell it, the usual one is, and said.
-        all_delays: Whether delays are taken out that may be none, too: where two recordings are held against each
-            other, the likeliest delays serve better than none.
+        progress: The progress bar.
+        base: Where the motion of the base link comes from.
+        offsets: Encoder offsets, rad or m by joint.
+        nuisance: Nuisance groups; by default those of all sensors used, and friction if joint torques are measured.
+        noise: Where the noise is taken from; where a recording is too short to estimate it, the default is assumed,
+            with a note.
+        withhold: Sensors or components to treat as not measured.
+        all_delays: Whether to remove also delays that are not clear: where two recordings are compared, the likeliest
+            delays serve better than none.
 
     Raises:
         SteelyardError: The recording is bad; the message names it.
     """
     reader = Reader(model, base, progress, offsets)
-    words: list[str] = []
+    notes: list[str] = []
     with reader.naming():
         recording = reader.open(path)
-        groups = tuple(nuisance) if nuisance is not None else _usual_nuisance(model, base, recording)
-        with show_usual(progress, f"Hearing the sensors of {on_one_line(path.name)}", survey_seconds(recording)):
-            delays = _late(_delays(model, recording, words), words, clear=not all_delays)
-        weights: Mapping[str, Any] | str | None = {Noise.USUAL: "default", Noise.EQUAL: None}.get(noise)
-        if noise is Noise.FOUND:
-            timely = Reader(model, base, progress, offsets, delays)
-            longest = max(islice(timely.motions([path]), _PIECES), key=len)
+        groups = tuple(nuisance) if nuisance is not None else _default_nuisance(model, base, recording)
+        with show_task(progress, f"Estimating delays in {on_one_line(path.name)}", survey_seconds(recording)):
+            delays = _choose_delays(_estimate_delays(model, recording, notes), notes, clear=not all_delays)
+        weights: Mapping[str, Any] | str | None = {NoiseSource.USUAL: "default", NoiseSource.EQUAL: None}.get(noise)
+        if noise is NoiseSource.FOUND:
+            corrected = Reader(model, base, progress, offsets, delays)
+            longest = max(islice(corrected.motions([path]), _PIECES), key=len)
             try:
-                weights = estimate_noise(model, longest, nuisance=groups).weights
+                weights = estimate_noise(model, longest, nuisance=groups, withhold=withhold).weights
             except IdentifiabilityError as error:
                 weights = "default"
-                words.append(f"the usual noise of sensors is assumed: {error}")
-    return Heard(delays, weights, groups, tuple(words))
+                notes.append(f"the default sensor noise is assumed: {error}")
+    return SensorPreparation(delays, weights, groups, tuple(notes))
 
 
-def _delays(model: Model, recording: Recording, words: list[str]) -> Delays | None:
-    """Gives the delays of sensors; where they cannot be told, that is, and nothing is taken out."""
+def _estimate_delays(model: Model, recording: Recording, notes: list[str]) -> Delays | None:
+    """Return the delays of the sensors; None, with a note, where they cannot be estimated."""
     if not _has_wrenches(model, recording):
         return None
     try:
         found = estimate_delays(model, recording)
     except MotionError as error:
-        words.append(f"delays of sensors were not looked for: {error}")
+        notes.append(f"sensor delays were not estimated: {error}")
         return None
     if not found.settled:
-        words.append("delays of sensors could not be told, and none is taken out; the motion may be too slow")
+        notes.append("sensor delays could not be estimated, and none is corrected; the motion may be too slow")
         return None
     return found
 
 
-def _late(delays: Delays | None, words: list[str], *, clear: bool) -> dict[str, float]:
-    """Gives the sensors that are late or early, or only those that clearly are, and tells of the latter."""
+def _choose_delays(delays: Delays | None, notes: list[str], *, clear: bool) -> dict[str, float]:
+    """Return the delays to remove: the clear ones, which get a note each, or all."""
     if delays is None:
         return {}
     sure = [
-        each for each in delays.by_sensor.values() if abs(each.value) > _LATE and (each.low > 0.0 or each.high < 0.0)
+        each
+        for each in delays.by_sensor.values()
+        if abs(each.value) > _CLEAR_DELAY and (each.low > 0.0 or each.high < 0.0)
     ]
-    words += [
-        f"{each.sensor} is {1e3 * abs(each.value):.1f} ms {'late' if each.value > 0.0 else 'early'} against the "
-        "encoders; that is taken out"
+    notes += [
+        f"{each.sensor} is {1e3 * abs(each.value):.1f} ms {'late' if each.value > 0.0 else 'early'} relative to the "
+        "encoders; this is corrected"
         for each in sure
     ]
     return {each.sensor: each.value for each in (sure if clear else delays.by_sensor.values())}
@@ -140,12 +146,12 @@ def _has_wrenches(model: Model, recording: Recording) -> bool:
     return any(sensor.name in there for sensor in model.setup.wrench_sensors)
 
 
-def _usual_nuisance(model: Model, base: str | None, recording: Recording) -> tuple[str, ...]:
-    """Gives the errors that what is recorded may have: offsets of wrenches, an inertial sensor's, friction."""
+def _default_nuisance(model: Model, base: str | None, recording: Recording) -> tuple[str, ...]:
+    """Return the nuisance groups of what is recorded: wrench offsets, errors of an inertial sensor, friction."""
     groups: list[str] = []
     if _has_wrenches(model, recording):
         groups.append("wrench_offset")
-    if model.base == "floating" and base in (None, Base.IMU):
+    if model.base == "floating" and base in (None, BaseOption.IMU):
         groups += ["accelerometer_bias", "imu_mounting"]
     if model.setup.torques_measured:
         groups += ["coulomb_friction", "viscous_friction"]

@@ -1,4 +1,4 @@
-"""How far the work is, and how long it takes yet: on standard error, and only where somebody looks."""
+"""Progress bars with the time left: on standard error, and only on a terminal."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-_NAMES = 44
-"""Characters of a task's description at most, so that it, a bar and the time left fit eighty columns."""
+_DESCRIPTION_WIDTH = 44
+"""Longest description of a task, in characters, so that it, a bar and the time left fit eighty columns."""
 
-
-_LATER = 0.5
-"""Share of the usual time by which work may take longer before nobody says any more that it is nearly there."""
+_OVERDUE = 0.5
+"""Share of the expected time by which a task may overrun before the elapsed time is shown instead. Set by judgement:
+expected times vary that much between computers."""
 
 
 class _TimeLeft(ProgressColumn):
-    """The time that a task takes yet: as it went so far, or, where that is not known, as such work usually takes."""
+    """The time left: extrapolated from the progress, or else from how long such a task is expected to take."""
 
     def render(self, task: Task) -> Text:
-        usual = task.fields.get("usual")
-        left = task.time_remaining
-        if left is None and usual is not None:
-            left = usual - (task.elapsed or 0.0)
-        if left is None or left < -_LATER * (usual or 0.0):
-            return Text(f"{task.elapsed or 0.0:.0f} s so far")
-        return Text("nearly there" if left < 1.0 else _spoken(left))
+        expected, elapsed, left = task.fields.get("expected"), task.elapsed or 0.0, task.time_remaining
+        if left is None and expected is not None:
+            left = expected - elapsed
+        if left is None or left < -_OVERDUE * (expected or 0.0):
+            return Text(f"{elapsed:.0f} s so far")
+        if left < 1.0:
+            return Text("nearly done")
+        if left < 60.0:
+            return Text(f"about {left:.0f} s left")
+        return Text(f"about {left / 60.0:.0f} min left" if left < 3600.0 else f"about {left / 3600.0:.1f} h left")
 
 
 def show_progress(*, quiet: bool = False) -> Progress:
-    """Gives a progress bar with the time left, on standard error, gone when it is done; none where nobody looks."""
+    """Return a progress bar on standard error that disappears when done; hidden if quiet or not on a terminal."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}", markup=False),
@@ -44,27 +47,22 @@ def show_progress(*, quiet: bool = False) -> Progress:
 
 
 @contextmanager
-def show_usual(progress: Progress, words: str, seconds: float) -> Iterator[None]:
-    """Shows work whose steps cannot be counted, with what is left of the time that it usually takes.
+def show_task(progress: Progress, description: str, seconds: float) -> Iterator[None]:
+    """Show a task whose steps cannot be counted while the block runs.
 
     Args:
-        progress: Where.
-        words: What is being done.
-        seconds: How long that usually takes.
+        progress: The progress bar.
+        description: What is being done.
+        seconds: How long it is expected to take.
     """
-    task = progress.add_task(shorten(words), total=None, usual=seconds)
+    task = progress.add_task(shorten(description), total=None, expected=seconds)
     try:
         yield
     finally:
         progress.remove_task(task)
 
 
-def shorten(words: str) -> str:
-    """Gives words that leave room for a bar and the time beside them."""
-    return words if len(words) <= _NAMES else f"{words[: _NAMES - 3]}..."
-
-
-def _spoken(seconds: float) -> str:
-    if seconds < 60.0:
-        return f"about {seconds:.0f} s left"
-    return f"about {seconds / 60.0:.0f} min left" if seconds < 3600.0 else f"about {seconds / 3600.0:.1f} h left"
+def shorten(description: str) -> str:
+    """Shorten a description, so that a bar and the time left fit beside it."""
+    width = _DESCRIPTION_WIDTH
+    return description if len(description) <= width else f"{description[: width - 3]}..."

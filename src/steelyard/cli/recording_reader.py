@@ -1,4 +1,4 @@
-"""Recordings on their way into a command: one after the other, with how far it is, and by name where one is bad."""
+"""Reading recordings for a command: one after the other, with progress, and errors that name the recording."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from rich.console import Console
 from rich.progress import Progress
 
 from steelyard.cli.progress import shorten
-from steelyard.cli.terminal import on_one_line, print_wrapped
+from steelyard.cli.terminal import on_one_line, print_note
 from steelyard.exceptions import RecordingWarning, SteelyardError
 from steelyard.model import Model
 from steelyard.motion import Base, Motion, check_offsets, read_offsets, stream_motion
 from steelyard.recording import Recording, read_recording, sensor_of
 from steelyard.regression import Evidence, gather_evidence
 
-_CHECKS, _VALUES_A_SECOND = 0.6, 1.7e6
+_CHECK_SECONDS, _VALUES_PER_SECOND = 0.6, 1.7e6
+"""Time of the checks that do not grow with a recording, s, and values inspected per second. They only set the time left
+that a progress bar shows; no measurement is on record."""
+
 _MOST_DENSE = 250_000
-"""Rows of a recording of which a picture may see every sample; of longer ones, those that say something new."""
+"""Rows of a recording from which plots get downsampled motion. Set by judgement: about eight minutes at 500 Hz, of
+which a report draws 2500 samples anyway."""
 
 
 class Reader:
-    """Reads recordings of a model, in pieces of bounded size."""
+    """Reads recordings of a model, in pieces of bounded size, and collects what to print about them."""
 
     def __init__(
         self,
@@ -35,31 +39,20 @@ class Reader:
         offsets: Mapping[str, float] | None = None,
         delays: Mapping[str, float] | None = None,
     ) -> None:
-        self._told: list[tuple[str, str]] = []
+        self._lines: list[tuple[str, str]] = []
         self._remarks: list[str] = []
         self._model, self._base, self._progress = model, base, progress
         self._offsets, self._delays = offsets, dict(delays or {})
         self._path = Path()
 
-    def motions(self, paths: Sequence[Path], *, dense: bool = False) -> Iterator[Motion]:
-        """Gives the motions of recordings, piece by piece, one recording after the other.
-
-        Args:
-            paths: The recordings.
-            dense: Whether all samples are wanted, as pictures do, where there are not too many of them.
-        """
-        for path in paths:
-            self._path = path
-            yield from self._pieces(path, dense=dense)
-
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What there is to know of the recordings that were read, each note behind its recording's name."""
+        """The notes of all recordings that were read, each after its recording's name."""
         return tuple(self._remarks)
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """Puts the name of the recording that is being read before an error that does not have it."""
+        """Add the name of the recording being read to errors that do not mention it."""
         try:
             yield
         except SteelyardError as error:
@@ -67,59 +60,67 @@ class Reader:
                 error.args = (f"{self._path.name}: {error}",)
             raise
 
-    def recordings(self, paths: Sequence[Path]) -> list[Recording]:
-        """Gives recordings as they are, opened one after the other."""
-        opened = []
-        for path in paths:
-            self._path = path
-            opened.append(self._open(path))
-            self._told.append((f"{on_one_line(opened[-1].name)}: {opened[-1].duration:.2f} s", "bold"))
-            self._told += [(f"  {on_one_line(note)}", "yellow") for note in opened[-1].notes]
-        return opened
-
     def open(self, path: Path) -> Recording:
-        """Gives a recording as it is, its delays taken out, before anything is told of it."""
+        """Read a recording, with delays removed."""
         self._path = path
-        return self._open(path)
-
-    def _open(self, path: Path) -> Recording:
         with warnings.catch_warnings():
-            # They are told with the recording.
+            # They are printed with the recording's notes.
             warnings.simplefilter("ignore", RecordingWarning)
             recording = read_recording(path, self._model)
         there = {sensor_of(name) for name in recording.columns}
         return recording.without_delays({name: late for name, late in self._delays.items() if name in there})
 
+    def recordings(self, paths: Sequence[Path]) -> list[Recording]:
+        """Read recordings as they are, one after the other."""
+        opened = []
+        for path in paths:
+            opened.append(self.open(path))
+            self._describe(opened[-1], f"{opened[-1].duration:.2f} s")
+        return opened
+
+    def motions(self, paths: Sequence[Path], *, dense: bool = False) -> Iterator[Motion]:
+        """Yield the motions of recordings, piece by piece, one recording after the other.
+
+        Args:
+            paths: The recordings.
+            dense: Whether to keep all samples, as for plots, unless there are too many.
+        """
+        for path in paths:
+            yield from self._pieces(path, dense=dense)
+
     def _pieces(self, path: Path, *, dense: bool) -> Iterator[Motion]:
         task = self._progress.add_task(shorten(f"Reading {on_one_line(path.name)}"), total=None)
-        recording = self._open(path)
+        recording = self.open(path)
         self._progress.update(task, total=recording.duration)
-        start, samples, seconds, chosen = recording.time[0], 0, 0.0, dict[str, None]()
+        start, samples, seconds, notes = recording.time[0], 0, 0.0, dict[str, None]()
         thin = not dense or len(recording) > _MOST_DENSE
         for piece in stream_motion(self._model, recording, base=self._base, offsets=self._offsets, decimate=thin):
             samples, seconds = samples + len(piece), seconds + len(piece) / piece.sample_rate
-            chosen |= dict.fromkeys(piece.notes)
+            notes |= dict.fromkeys(piece.notes)
             self._progress.update(task, completed=float(piece.time[-1] - start))
             yield piece
         self._progress.remove_task(task)
-        used = f"{recording.duration:.2f} s, of which {seconds:.2f} s are used, in {samples} samples"
-        self._told.append((f"{on_one_line(recording.name)}: {used}", "bold"))
-        self._told += [(f"  {on_one_line(note)}", "yellow") for note in recording.notes]
-        self._told += [(f"  {on_one_line(note)}", "dim") for note in chosen]
-        self._remarks += [f"{on_one_line(recording.name)}: {on_one_line(note)}" for note in (*recording.notes, *chosen)]
+        self._describe(recording, f"{recording.duration:.2f} s, {seconds:.2f} s used ({samples} samples)", [*notes])
 
-    def tell(self, console: Console) -> None:
-        """Prints which recordings were read, and what to know of them."""
-        for words, style in self._told:
-            print_wrapped(console, words, style)
+    def _describe(self, recording: Recording, facts: str, notes: Sequence[str] = ()) -> None:
+        name = on_one_line(recording.name)
+        self._lines.append((f"{name}: {facts}", "bold"))
+        for style, group in (("yellow", recording.notes), ("dim", notes)):
+            self._lines += [(f"  {on_one_line(note)}", style) for note in group]
+            self._remarks += [f"{name}: {on_one_line(note)}" for note in group]
+
+    def print_notes(self, console: Console) -> None:
+        """Print the recordings that were read, each with its notes."""
+        for line, style in self._lines:
+            print_note(console, line, style)
 
 
 def gather_each(model: Model, reader: Reader, paths: Sequence[Path], **options: Any) -> list[Evidence]:
-    """Gives the Evidence of each recording; one that does not add to those before it is told by its name.
+    """Gather the Evidence of each recording; an error about one that does not add to those before it names it.
 
     Args:
         model: The model.
-        reader: What reads the recordings.
+        reader: Reads the recordings.
         paths: The recordings.
         options: For `gather_evidence`.
     """
@@ -132,19 +133,18 @@ def gather_each(model: Model, reader: Reader, paths: Sequence[Path], **options: 
 
 
 def survey_seconds(recording: Recording) -> float:
-    """Gives about how many seconds it takes to look at all values of a recording, and to hold sensors against it."""
-    return _CHECKS + len(recording) * len(recording.columns) / _VALUES_A_SECOND
+    """Return about how many seconds it takes to inspect a recording, or to estimate its delays."""
+    return _CHECK_SECONDS + len(recording) * len(recording.columns) / _VALUES_PER_SECOND
 
 
-def take_offsets(model: Model, path: Path | None) -> dict[str, float]:
-    """Gives the offsets of encoders that a file holds, before any recording is read; none where there is no file.
+def load_offsets(model: Model, path: Path | None) -> dict[str, float]:
+    """Read encoder offsets from a file, or from a folder that calibration wrote; none without a path.
 
     Raises:
-        SteelyardError: The file is bad, or names what the model does not have; the message names the file.
+        SteelyardError: The file is bad, or names joints that the model does not have; the message names the file.
     """
     if path is None:
         return {}
-    # The folder that calibration wrote will do.
     path = path / "offsets.json" if path.is_dir() else path
     offsets = read_offsets(path)
     try:

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and what completes them in a shell."""
+"""Arguments and options that several commands share, and their shell completion."""
 
 from __future__ import annotations
 
@@ -16,70 +16,89 @@ from steelyard.wording import did_you_mean
 
 
 def complete_setups(incomplete: str) -> list[str]:
-    """Gives the ready setups whose names begin so; where none does, shells complete names of files."""
+    """Return the ready setups that begin with what is typed; where none does, shells complete file names."""
     return [name for name in ready_setups() if name.startswith(incomplete)]
 
 
-SetupName = Annotated[
-    str,
-    typer.Argument(
-        metavar="SETUP", help="A ready setup (g1), a setup file, or a model file.", autocompletion=complete_setups
-    ),
-]
-Recordings = Annotated[
-    list[Path],
-    typer.Argument(metavar="RECORDING", help="CSV, Parquet, NPZ, HDF5 or .mat, MCAP, .bag, or a ROS 2 bag's folder."),
-]
+def complete_nuisances(incomplete: str) -> list[str]:
+    """Return the nuisance groups that begin with what is typed."""
+    return [name for name in PRIORS if name.startswith(incomplete)]
 
 
-class Base(enum.StrEnum):
-    """What tells of the base link's motion."""
+class BaseOption(enum.StrEnum):
+    """Where the motion of the base link comes from."""
 
     IMU = "imu"
     SOLE = "sole"
     POSE = "pose"
 
 
-assert {*Base} | {"fixed"} == {*BASES}  # noqa: S101  (one list, told twice: typer needs an enum)
+assert {*BaseOption} | {"fixed"} == {*BASES}  # noqa: S101  (typer needs an enum of the same names)
 
+SetupName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SETUP", help="A ready setup (g1), a setup file or a model file.", autocompletion=complete_setups
+    ),
+]
+Recordings = Annotated[
+    list[Path],
+    typer.Argument(metavar="RECORDING", help="CSV, Parquet, NPZ, HDF5, .mat, MCAP, .bag or the folder of a ROS 2 bag."),
+]
 BaseChoice = Annotated[
-    Base | None, typer.Option(help="What tells how the base link moves; by default an inertial sensor.")
+    BaseOption | None, typer.Option(help="Where the base link's motion comes from: by default an inertial sensor.")
 ]
 OffsetsFile = Annotated[
     Path | None,
+    typer.Option(metavar="FILE", help="Joint offsets to add to the encoders, as `steelyard calibrate` writes them."),
+]
+Nuisances = Annotated[
+    list[str] | None,
     typer.Option(
-        metavar="FILE", help="Offsets of joints, added to what their encoders read, as calibration writes them."
+        metavar="NAME",
+        help=f"Sensor and joint errors to estimate as well: {', '.join(PRIORS)}, or none; may be repeated. By default "
+        "those of all sensors used, and friction if joint torques are.",
+        autocompletion=complete_nuisances,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors, and JSON if asked for.")]
-
-
-def complete_nuisances(incomplete: str) -> list[str]:
-    """Gives the groups of nuisances whose names begin so."""
-    return [name for name in PRIORS if name.startswith(incomplete)]
+Withheld = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SENSOR",
+        help="Treat this wrench sensor, or a component such as left_foot.fz, as not measured; may be repeated.",
+    ),
+]
+ResultFile = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result to this JSON file.")
+]
+PackagePaths = Annotated[
+    list[Path] | None,
+    typer.Option("--package-path", metavar="FOLDER", help="A folder with ROS packages; may be repeated."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors, and JSON if asked for.")]
 
 
 def choose_nuisances(names: Sequence[str] | None) -> list[str] | None:
-    """Gives the nuisances that were asked for; None where nothing was said, so that the usual ones are taken.
+    """Return the nuisance groups asked for; None where the option was not given, which means the default groups.
 
     Raises:
-        typer.BadParameter: There is no such group, or "none" stands beside others.
+        typer.BadParameter: There is no such group, or "none" is combined with others.
     """
     if names is None:
         return None
     check_names(names, [*PRIORS, "none"], "--nuisance")
     if "none" in names and len(names) > 1:
-        raise typer.BadParameter("none goes alone", param_hint="--nuisance")
+        raise typer.BadParameter("none cannot be combined with others", param_hint="--nuisance")
     return [name for name in names if name != "none"]
 
 
 def check_names(names: Sequence[str], known: Iterable[str], option: str) -> None:
-    """Refuses names that an option does not know.
+    """Check that an option knows all names given.
 
     Raises:
-        typer.BadParameter: There is no such name; the message names the nearest.
+        typer.BadParameter: It does not know one; the message suggests the nearest.
     """
     for name in names:
         if name not in known:
@@ -87,16 +106,16 @@ def check_names(names: Sequence[str], known: Iterable[str], option: str) -> None
 
 
 def parse_pair(text: str, option: str, form: str, example: str) -> tuple[str, float]:
-    """Gives name and number of a text such as ``elbow=0.5``.
+    """Split a text such as ``elbow=0.5`` into a name and a number.
 
     Args:
-        text: What was given.
-        option: To which option.
-        form: What it takes, such as ``JOINT=VALUE``.
-        example: One that is right.
+        text: The text.
+        option: The option that it was given to.
+        form: The form that the option takes, such as ``JOINT=VALUE``.
+        example: A valid text.
 
     Raises:
-        typer.BadParameter: It is no such text.
+        typer.BadParameter: The text is not of that form.
     """
     name, _, number = text.rpartition("=")
     try:

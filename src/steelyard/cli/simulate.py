@@ -1,9 +1,8 @@
-"""`steelyard simulate`: play a motion in the virtual laboratory, where the truth is known."""
+"""`steelyard simulate`: simulate a motion in the virtual laboratory, where the truth is known."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.text import Text
 
 import steelyard
 from steelyard.cli.interrupts import run_in_thread
-from steelyard.cli.output_folder import check_file, write_files, write_json
-from steelyard.cli.progress import show_progress, show_usual
+from steelyard.cli.output_folder import Writer, check_file, write_files, write_json
+from steelyard.cli.progress import show_progress, show_task
 from steelyard.cli.shared_options import AsJson, Force, Quiet, SetupName, check_names, parse_pair
-from steelyard.cli.terminal import print_wrapped
+from steelyard.cli.terminal import print_files, print_note
 from steelyard.exceptions import LaboratoryError, SteelyardError
 from steelyard.model import PARAMETER_SYMBOLS, load_model
 from steelyard.recording import check_ending
@@ -27,12 +25,13 @@ if TYPE_CHECKING:
     from steelyard.laboratory import Trial
     from steelyard.model import Model
 
-_PLANNING, _TIMES_REAL_TIME = 1.0, 8.0
-"""Seconds that planning a motion takes, about, and how much faster than real time it is played."""
+_PLANNING_SECONDS, _REAL_TIME_FACTOR = 1.0, 8.0
+"""Expected time of planning a motion, s, and speed of the simulation relative to real time. They only set the time left
+that a progress bar shows; no measurement is on record."""
 
 
 def complete_motions(incomplete: str) -> list[str]:
-    """Gives the motions of the library whose names begin so; none where the laboratory is not installed."""
+    """Return the motions that begin with what is typed; none where the laboratory is not installed."""
     try:
         return [name for name in _motions() if name.startswith(incomplete)]
     except SteelyardError:
@@ -54,33 +53,33 @@ def simulate(
             help="The recording: .csv, .csv.gz, .parquet, .npz, .h5, .mcap or .bag; without an ending, a ROS 2 bag.",
         ),
     ],
-    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Each draws another robot and motion.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Each number draws another robot and motion.")] = 0,
     duration: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long; by default as long as the motion asks for.")
+        float | None, typer.Option(metavar="SECONDS", help="Duration; by default that of the motion.")
     ] = None,
-    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="Sensors like real ones, or perfect ones.")] = True,
+    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="Realistic or perfect sensors.")] = True,
     spread: Annotated[
         float,
-        typer.Option(metavar="SHARE", min=0.0, max=0.5, help="How far the true robot is off its model, as a share."),
+        typer.Option(metavar="SHARE", min=0.0, max=0.5, help="Relative difference of the true robot from its model."),
     ] = 0.2,
     payload: Annotated[
-        list[str] | None, typer.Option(metavar="LINK=KG", help="Fasten a load to a link or frame; may be repeated.")
+        list[str] | None, typer.Option(metavar="LINK=KG", help="Add a payload to a link or frame; may be repeated.")
     ] = None,
     offset_max: Annotated[
-        float, typer.Option(metavar="DEGREES", min=0.0, help="Encoders are off by up to so much, drawn for each joint.")
+        float, typer.Option(metavar="DEGREES", min=0.0, help="Largest encoder offset, drawn for each joint.")
     ] = 0.0,
     truth: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write what nobody knows outside the laboratory.")
+        Path | None, typer.Option(metavar="FILE.json", help="Write the true parameters and errors.")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Play a motion in the virtual laboratory, where the truth is known.
+    """Simulate a motion in the virtual laboratory, where the truth is known.
 
-    A robot that is not quite what its model says moves on a floor, and its sensors, which are like real ones, are
-    recorded. With --truth, its true masses, centres of mass and inertias, its encoders' offsets and its sensors'
-    errors are written too: to try Steelyard, or anything else, where the answer is known.
+    A robot that differs from its model moves on a floor, and its realistic sensors are recorded. With --truth, the true
+    masses, centres of mass and inertias, encoder offsets and sensor errors are written too: to test Steelyard, or other
+    software, where the answer is known.
 
     Exits with 0 when there is a recording, 1 when there is none (the robot fell, or cannot move so), 2 when the call
     is wrong.
@@ -96,13 +95,16 @@ def simulate(
     check_file(output, force=force)
     if truth is not None:
         if truth.absolute() == output.absolute():
-            raise typer.BadParameter("recording and truth cannot be one file", param_hint="--truth")
+            raise typer.BadParameter("recording and truth cannot be the same file", param_hint="--truth")
         check_file(truth, force=force)
 
     console = Console(quiet=quiet or as_json)
-    with show_progress(quiet=quiet) as progress, show_usual(progress, f"Playing {motion}", _usual(motion, duration)):
+    with (
+        show_progress(quiet=quiet) as progress,
+        show_task(progress, f"Simulating {motion}", _expected(motion, duration)),
+    ):
         trial: Trial = run_in_thread(
-            lambda: _play(
+            lambda: _simulate(
                 model,
                 motion,
                 seed=seed,
@@ -113,20 +115,19 @@ def simulate(
                 offsets=float(np.deg2rad(offset_max)) if offset_max else None,
             )
         )
-    writers: dict[Path, Callable[[Path], object]] = {output: trial.recording.write}
+    writers: dict[Path, Writer] = {output: trial.recording.write}
     if truth is not None:
         writers[truth] = lambda path: write_json(path, truth_to_dict(trial, model))
     files = write_files(writers)
     for line in _describe(trial, model):
-        print_wrapped(console, line, "")
-    for path in files:
-        console.print(Text(f"written: {path}", style="green"), soft_wrap=True)
+        print_note(console, line, "")
+    print_files(console, files)
     if as_json:
         typer.echo(json.dumps({**_to_dict(trial), "files": [str(path) for path in files]}))
 
 
 def truth_to_dict(trial: Trial, model: Model) -> dict[str, Any]:
-    """Gives what nobody knows outside the laboratory, ready for JSON: SI units, parameters as the model orders them."""
+    """Return the truth, ready for JSON: SI units, parameters in the order of the model."""
     true = trial.truth
     return {
         **_to_dict(trial),
@@ -143,7 +144,7 @@ def truth_to_dict(trial: Trial, model: Model) -> dict[str, Any]:
 
 
 def _motions() -> tuple[str, ...]:
-    """Gives the names of the motions.
+    """Return the names of the motions.
 
     Raises:
         LaboratoryError: MuJoCo is missing.
@@ -153,13 +154,13 @@ def _motions() -> tuple[str, ...]:
     return motions
 
 
-def _usual(motion: str, duration: float | None) -> float:
+def _expected(motion: str, duration: float | None) -> float:
     durations: dict[str, float] = import_module("steelyard.stance").MOTION_DURATIONS
-    return _PLANNING + (durations[motion] if duration is None else duration) / _TIMES_REAL_TIME
+    return _PLANNING_SECONDS + (durations[motion] if duration is None else duration) / _REAL_TIME_FACTOR
 
 
-def _play(model: Model, motion: str, **options: Any) -> Trial:
-    """Gives a trial with its recording made.
+def _simulate(model: Model, motion: str, **options: Any) -> Trial:
+    """Simulate a trial and its recording.
 
     Raises:
         LaboratoryError: The robot fell.
@@ -190,12 +191,12 @@ def _to_dict(trial: Trial) -> dict[str, Any]:
 def _describe(trial: Trial, model: Model) -> list[str]:
     recording, true = trial.recording, trial.truth
     lines = [
-        f"{true.model.name} played {trial.trajectory.name!r}: {len(recording)} rows, {len(recording.columns)} columns, "
+        f"{true.model.name}, {trial.trajectory.name!r}: {len(recording)} rows, {len(recording.columns)} columns, "
         f"{recording.duration:.2f} s",
-        f"the true robot weighs {true.model.total_mass:.3f} kg, its model {model.total_mass:.3f} kg",
+        f"true mass {true.model.total_mass:.3f} kg, mass of the model {model.total_mass:.3f} kg",
     ]
     worst = max(true.offsets, key=lambda joint: abs(true.offsets[joint]), default=None)
     if worst is not None and true.offsets[worst]:
-        lines.append(f"encoders are off by up to {abs(np.rad2deg(true.offsets[worst])):.2f}° ({worst})")
+        lines.append(f"encoder offsets are up to {abs(np.rad2deg(true.offsets[worst])):.2f}° ({worst})")
     lines += [f"{event.kind} at {event.start:.2f} s: {event.detail}" for event in trial.events]
     return lines
