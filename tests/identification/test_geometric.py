@@ -538,7 +538,7 @@ class TestHeldAndSilent:
         np.testing.assert_allclose(estimate.standard_errors[2], 0.0, atol=1e-9)
         assert "part_3 frozen" in estimate.active
         assert not any("stood in" in note for note in estimate.notes)
-        assert any("no real body" in note and "part_3" in note for note in estimate.notes)
+        assert any("physically impossible" in note and "part_3" in note for note in estimate.notes)
         draws = estimate.sample(5).parameters
         np.testing.assert_allclose(draws[:, 2], np.tile(bodies[2], (5, 1)), rtol=1e-9, atol=1e-9)
 

@@ -1,4 +1,4 @@
-"""Base parameters: the combinations of parameters that the data determine, with their statistics.
+"""Base parameters: the combinations of parameters that the data determine, and their statistics.
 
 [iwasaki2012] (3), [baelemans2013] (6)-(8), (12)-(15).
 """
@@ -32,31 +32,36 @@ WELL_IDENTIFIED = 15.0
 [baelemans2013]."""
 
 _STRUCTURAL, _NEARLY = 1e-9, 1e-4
-"""Least part of a column, scaled to one, that those before it must leave: in general, and where tied sides are images
-of each other only nearly. iCub's are, to some micrometres, and what leans on that alone is not to be believed."""
+"""Least norm of a unit column after projecting out those before it: in general (rounding), and where mirror pairs are
+tied but are images of each other only nearly. iCub's differ by some micrometres, which must not count as observable."""
 
 _CLEAR = 1e4
-"""Ratio of two singular values, one after the other, that is a clear gap."""
+"""Ratio of two successive singular values that counts as a clear gap. Set by judgement."""
 
 _NUMERICAL = 1e-7
+"""The same as `_STRUCTURAL` for measured columns, where fewer combinations are observable. Set by judgement: above the
+square root of rounding, below the weakest excitation that still tells anything."""
+
+_NO_NOISE = 1e9
+"""Degrees of freedom of the F-test where the noise is known: indistinguishable from infinitely many."""
 
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """Base parameters ``β = grouping · φ``, found by least squares without any prior.
+    """Base parameters ``β = grouping · φ``, estimated by least squares without any prior.
 
     Attributes:
         names: Name of the parameter that leads each combination, ``"<link>.<symbol>"``.
-        groupings: Coefficients of the parameters looked for in each, shape (n_base, n_unknowns).
+        groupings: Coefficients of the unknown parameters in each, shape (n_base, n_unknowns).
         unknowns: Names of those parameters.
         values: ``β``, shape (n_base,), SI units.
         reference: ``β`` of the reference, shape (n_base,).
-        covariance: Of ``β``, shape (n_base, n_base); samples are counted as often as they are independent.
-        effects: Root mean square, over the samples, of what one unit of each does to the rows (whitened as gathered),
-            shape (n_base,).
+        covariance: Of ``β``, shape (n_base, n_base), from the effective number of independent samples.
+        effects: Root mean square, over the samples, of the effect of one unit of each on the rows (whitened as
+            gathered), shape (n_base,).
         freedom: Degrees of freedom of the variance.
         condition: Condition number of the base parameters' columns, SI units.
-        dropped: Names of combinations that could be told apart, but not by these data.
+        dropped: Names of combinations that are observable in principle, but not from these data.
     """
 
     names: tuple[str, ...]
@@ -72,7 +77,7 @@ class BaseParameters:
 
     @property
     def rank(self) -> int:
-        """How many there are."""
+        """Number of base parameters."""
         return len(self.names)
 
     @cached_property
@@ -82,7 +87,7 @@ class BaseParameters:
 
     @property
     def rsd(self) -> FloatArray:
-        """Relative standard errors, percent, [baelemans2013] (13); they mean little where a value is near zero."""
+        """Relative standard errors, percent, [baelemans2013] (13); of little meaning where a value is near zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(100.0 * self.standard_errors / np.abs(self.values))
 
@@ -94,7 +99,7 @@ class BaseParameters:
 
     @property
     def doubt(self) -> FloatArray:
-        """What each standard error does to the rows: it judges parameters near zero fairly; shape (n_base,)."""
+        """Effect of each standard error on the rows, meaningful near zero too, shape (n_base,)."""
         return np.asarray(self.standard_errors * self.effects)
 
     @property
@@ -103,25 +108,25 @@ class BaseParameters:
         return np.asarray(self.rsd < WELL_IDENTIFIED)
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Gives the interval of each that holds the truth with probability `level`, shape (n_base, 2)."""
+        """Return the confidence interval of each at `level`, shape (n_base, 2)."""
         width = half_width(level, self.freedom)
         return np.asarray(self.values[:, None] + width * np.outer(self.standard_errors, [-1.0, 1.0]))
 
     def describe(self, number: int, *, terms: int | None = None) -> str:
-        """Gives a combination in words: ``torso.m + head.m + 0.31 head.mz``.
+        """Return a combination as text: ``torso.m + head.m + 0.31·head.mz``.
 
         Args:
-            number: Which one.
-            terms: How many terms at most are written out; None for all.
+            number: Its number.
+            terms: The most terms that are written out; None for all.
         """
         return describe_grouping(self.names[number], self.unknowns, self.groupings[number], terms=terms)
 
     def of(self, parameters: FloatArray) -> FloatArray:
-        """Gives ``β`` of other values of the parameters looked for, shape (n_unknowns,)."""
+        """Return ``β`` for other values of the unknown parameters, shape (n_unknowns,)."""
         return np.asarray(self.groupings @ parameters)
 
     def strongest_pairs(self, count: int = 5, *, above: float = 0.9) -> list[tuple[str, str, float]]:
-        """Gives the pairs whose errors are correlated most, strongest first, as (name, name, correlation)."""
+        """Return the pairs with the most correlated errors, strongest first, as (name, name, correlation)."""
         upper = np.triu(np.abs(self.correlation), 1)
         order = np.argsort(-upper, axis=None)[:count]
         rows, columns = np.unravel_index(order, upper.shape)
@@ -133,34 +138,36 @@ class BaseParameters:
 
     @cached_property
     def essential(self) -> BoolArray:
-        """Which are needed to explain the data: those that an F-test at 95 % does not let go; shape (n_base,)."""
+        """Which are needed to explain the data, by an F-test at 95 %; shape (n_base,)."""
         return reduce_to_essential(self)
 
 
 def half_width(level: float, freedom: float) -> float:
-    """Gives how many standard errors half an interval is wide: Student's t, or normal where the variance is known.
+    """Return half the width of an interval in standard errors: Student's t, or normal where the variance is known.
 
     Raises:
-        IdentifiabilityError: The level is no share.
+        IdentifiabilityError: The level is not between 0 and 1.
     """
     if not 0.0 < level < 1.0:
-        raise IdentifiabilityError(f"the level of an interval is {level!r}; give a share between 0 and 1, such as 0.95")
+        raise IdentifiabilityError(
+            f"the level of an interval is {level!r}; give a number between 0 and 1, such as 0.95"
+        )
     upper = 0.5 + 0.5 * level
-    # Below one degree of freedom the noise was not estimated at all, but taken from the weights.
+    # Below one degree of freedom the noise is that of the weights, and was not estimated.
     return float(norm.ppf(upper) if np.isinf(freedom) or freedom < 1.0 else student.ppf(upper, freedom))
 
 
 def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParameters:
-    """Gives the base parameters of a problem.
+    """Compute the base parameters of a problem.
 
-    Which combinations can be told apart is a property of the tree and the sensors, known exactly; unknowns are gone
-    through in order, and one leads a combination if those before it do not explain its column. So the combinations do
-    not change from recording to recording. Where the data tell apart fewer (QR with column pivoting says how many),
-    some are dropped and named.
+    The observable combinations are a property of the tree and the sensors, known exactly: the unknowns are taken in
+    order, and one leads a combination if its column does not depend on those before it. So the combinations do not
+    change from recording to recording. Where the data determine fewer (by QR with column pivoting), some are dropped
+    and named.
 
     Args:
         problem: The problem.
-        few: Whether there may be none, for methods that have a prior.
+        few: Whether none is allowed, for methods that have a prior.
 
     Raises:
         IdentifiabilityError: The data determine nothing.
@@ -178,13 +185,14 @@ def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParamete
         )
     if not np.any(touched):
         raise IdentifiabilityError(
-            "the data determine nothing: whatever the parameters do, nuisances or unknown forces explain it too"
+            "the data determine nothing: nuisances or unknown forces explain every effect of the parameters; measure "
+            "more, or estimate fewer nuisances"
         )
     scaled = np.where(touched, problem.matrix[:, able] / np.where(touched, lengths, 1.0), 0.0)
     rank = _numerical_rank(scaled)
     lead = able if rank == len(able) else able[leading_columns(scaled, _NUMERICAL)]
     dropped = tuple(unknowns.names[column] for column in able if column not in set(lead.tolist()))
-    # With a dropped combination, the data decide what the others stand for.
+    # Where combinations are dropped, the groupings of the others follow from the data.
     columns = structure if not dropped else problem.matrix
     groupings = dependence_on(columns, lead)
     triangle = np.asarray(np.linalg.qr(problem.matrix[:, lead] / problem.lengths[lead], mode="r"))
@@ -208,11 +216,11 @@ def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParamete
 
 
 def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArray:
-    """Tells which base parameters are needed to explain the data.
+    """Return which base parameters are needed to explain the data.
 
-    One after the other, the parameter that is least different from zero (by its own standard error, given those left)
-    is taken to be zero, as long as all those taken so far together do not worsen the fit more than chance does at
-    `level`: an F-test, ``F = (increase of the cost / number taken) / variance``.
+    Backward elimination: the least significant parameter (by its own standard error, given those left) is set to zero,
+    one after the other, while all those eliminated so far are jointly insignificant at `level` by an F-test,
+    ``F = (increase of the cost / number eliminated) / variance``.
 
     Returns:
         Shape (n_base,); False for those that may be zero.
@@ -225,12 +233,12 @@ def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArr
         scores = np.square(values[left]) / np.diagonal(covariance)[left]
         place = int(left[np.argmin(scores)])
         increase += float(np.min(scores))
-        limit = f_distribution.ppf(level, taken, base.freedom) if np.isfinite(base.freedom) else np.nan
+        limit = f_distribution.ppf(level, taken, min(base.freedom, _NO_NOISE))
         if np.isnan(limit):
-            limit = f_distribution.ppf(level, taken, 1e9)
+            limit = f_distribution.ppf(level, taken, _NO_NOISE)
         if increase / taken > limit:
             break
-        # Given that this one is zero, the others move and are surer.
+        # Conditioning on zero changes the other values and their covariance.
         gain = covariance[:, place] / covariance[place, place]
         values = values - gain * values[place]
         covariance = covariance - np.outer(gain, covariance[place])
@@ -239,13 +247,13 @@ def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArr
 
 
 def describe_grouping(leader: str, names: Sequence[str], coefficients: FloatArray, *, terms: int | None = None) -> str:
-    """Gives a combination in words, its leader first, then whole coefficients, then the largest others.
+    """Return a combination as text: its leader, then terms with coefficients ±1, then the largest others.
 
     Args:
         leader: Name of the parameter that leads it, with coefficient one.
         names: Names of all parameters.
         coefficients: Of each, shape (n,).
-        terms: How many terms at most are written out; None for all.
+        terms: The most terms that are written out; None for all.
     """
     others = [place for place in np.flatnonzero(coefficients).tolist() if names[place] != leader]
     others.sort(key=lambda place: (not _is_one(float(coefficients[place])), -abs(float(coefficients[place]))))
@@ -256,7 +264,7 @@ def describe_grouping(leader: str, names: Sequence[str], coefficients: FloatArra
 
 
 def _structural_tolerance(structure: FloatArray, *, tied: bool) -> float:
-    """Gives the least part of a column that counts: where the singular values have their first clear gap, if any."""
+    """Return the least norm of an independent column: within the first clear gap of the singular values, if any."""
     if not tied:
         return _STRUCTURAL
     lengths = np.linalg.norm(structure, axis=0)

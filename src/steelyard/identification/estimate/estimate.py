@@ -1,4 +1,4 @@
-"""The Estimate: what the links weigh, how far to trust it, and everything needed to use it."""
+"""The Estimate: parameters of all links with their uncertainty, and everything needed to use them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from scipy.stats import f as f_distribution
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.estimate.base_parameters import half_width
+from steelyard.identification.estimate.estimate_summary import WIDTH, summarise_estimate
+from steelyard.identification.solvers.certificate import Certificate as Certificate
 from steelyard.model import PARAMETER_COUNT, match_pattern, model_spread
 from steelyard.wording import did_you_mean
 
@@ -28,23 +30,23 @@ if TYPE_CHECKING:
 
 Status = Literal["solved", "weak", "stopped", "failed"]
 
-_SHARE, _FLAT = 1e-2, 1e-10
-"""Share of how far a model is usually off by which parameters are measured that are known better than that; and the
-variance of a combination of parameters, so measured and beside the greatest, that is none: what is less is rounding."""
+_LEAST_UNIT, _FLAT = 1e-2, 1e-10
+"""Units of a joint region: each parameter's standard error, but at least this share of the usual model error; and the
+relative variance of a combination of parameters, in these units, below which it is fixed and the rest is rounding."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How well the data are explained; costs are ``‖Y φ − f‖²`` as gathered, nuisances at their best.
+    """Goodness of fit; costs are ``‖Y φ − f‖²`` as gathered, minimised over nuisances.
 
     Attributes:
         cost: At the estimate.
         reference_cost: At the reference.
-        corrected_cost: At the reference scaled to the weight that the sensors feel.
-        variance: Of a row, estimated from what no parameters explain (or known beforehand).
+        corrected_cost: At the reference scaled to the measured weight.
+        variance: Of a row, estimated from the residual (or known beforehand).
         freedom: Degrees of freedom of that variance.
         sample_count: Samples.
-        effective_count: How many independent ones they are worth.
+        effective_count: Effective number of independent samples.
         row_count: Equations.
     """
 
@@ -59,35 +61,16 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """What shows that an estimate under constraints is the minimum it claims to be.
-
-    Attributes:
-        stationarity: What is left of the gradient beside the push of what binds, as a share of either.
-        violation: The most by which a constraint that could be held is broken, SI units.
-        complementarity: The greatest product of a multiplier and its constraint's margin, as a share of the cost.
-        problems: How many least-squares problems were solved.
-        directions: How many rows were generated: directions of inertias, faces of hulls.
-    """
-
-    stationarity: float
-    violation: float
-    complementarity: float
-    problems: int
-    directions: int
-
-
-@dataclass(frozen=True)
 class LevelReport:
-    """What became of one level of a hierarchy.
+    """Result of one level of a hierarchy.
 
     Attributes:
         name: Its name.
         contents: Kinds of constraints, "data", "reference".
-        cost: Its cost: of the data, ``‖Y φ − f‖²``; of others, the sum of squares of what is broken, in units of how
-            far a model is usually off (or SI units, without a scale).
-        before: What it would have cost under the first none, one, two, ... of the levels above it.
-        broken: Its constraints that the levels above did not let hold, worst first.
+        cost: Of the data, ``‖Y φ − f‖²``; of others, the sum of squared violations in units of the usual model error
+            (or SI units, without a scale).
+        before: Its cost under the first none, one, two, ... of the levels above it.
+        broken: Its constraints that the levels above did not allow to hold, largest violation first.
     """
 
     name: str
@@ -99,37 +82,37 @@ class LevelReport:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Parameters of a model, found from Evidence.
+    """Parameters of a model, identified from Evidence.
 
     Attributes:
         model: The reference model, with its setup.
-        method: How they were found.
-        status: "solved"; "weak": solved, but the data hardly add to the model (the notes say why); "stopped": before it
-            settled; "failed".
+        method: The method of identification.
+        status: "solved"; "weak": solved, but the data hardly add to the model (the notes say why); "stopped": not
+            converged; "failed".
         solution: The parameters, shape (n_links, 10); use `parameters`, which refuses those of a failed estimate.
-        covariance: Of the parameters' errors, flat, shape (10 n_links, 10 n_links): noise, nuisances that look like
-            parameters, and, in what the data did not decide, how far a model is usually off (`model/spread.py`). Of
-            "geometric" and "conic" it is the posterior's: by its curvature where nothing binds, and where a constraint
-            or the edge of what a body can be does, or nearly so, mean squares and products of what robots drawn from it
-            are off by, always the same ones. Parameters that were not looked for count as exact; ones at a bound, of
-            other methods, as not decided.
-        noise_covariance: The first two of these alone: how the estimate varies from recording to recording.
-        determined: How much the data rather than the reference or the constraints decided each, 0 to 1, shape
-            (n_links, 10): the share by which its expected squared error is below that of a usual model (of "geometric",
-            of this one), equations known to both, and other constraints to neither.
-        base: The base parameters by least squares: what the data alone say.
-        active: Bounds and constraints that bind, by name.
+        covariance: Of the parameters' errors, flat, shape (10 n_links, 10 n_links): noise, nuisances correlated with
+            parameters, and the usual model error (`model/spread.py`) where the data do not determine a parameter. Of
+            "geometric" and "conic" it is the posterior's: from its curvature where no constraint is active, and from
+            robots drawn with a fixed seed where a constraint, or the limit of physical possibility, is active or
+            nearly so. Parameters that were not identified count as exact; those at a bound, of other methods, as not
+            determined by the data.
+        noise_covariance: Of noise and nuisances alone: the variation from recording to recording.
+        determined: How much the data, rather than the reference or the constraints, determined each parameter, 0 to 1,
+            shape (n_links, 10): the relative reduction of its expected squared error below that of a usual model (of
+            "geometric", of this one); equations are known to both, and other constraints to neither.
+        base: The base parameters by least squares, without a prior.
+        active: Active bounds and constraints, by name.
         nuisance: Values of the nuisance parameters, by name.
-        fit: How well the data are explained.
-        mass_scale: The factor on all of the reference that explains the data best: the mass-corrected model.
-        notes: What a reader has to know, a sentence or two each.
-        key: What the Evidence was about.
-        origins: Stretches of the recordings that it was learned from.
+        fit: Goodness of fit.
+        mass_scale: The one factor on the reference that fits the data best: the mass-corrected model.
+        notes: Remarks, a sentence or two each.
+        key: Key of the Evidence.
+        origins: Parts of the recordings that it was identified from.
         options: Method, parameter set, constraints and options, as used.
-        certificate: Of methods under constraints, what shows that it is the minimum.
-        levels: Of a hierarchy, what became of each level, and what those above cost it.
+        certificate: Residuals of the optimality conditions; None where the estimate failed.
+        levels: Results of the levels of a hierarchy.
         posterior: The density that `sample` draws from; None where the method has none.
-        belief_freedom: Degrees of freedom of how far the model is off, where the data told it; else infinite.
+        belief_freedom: Degrees of freedom of the model error where it was estimated from the data; else infinite.
     """
 
     model: Model
@@ -189,63 +172,61 @@ class Estimate:
 
     @cached_property
     def standard_errors(self) -> FloatArray:
-        """Standard error of each parameter, all that `covariance` counts, shape (n_links, 10)."""
+        """Standard error of each parameter from `covariance`, shape (n_links, 10)."""
         variances = np.asarray(np.diagonal(self.covariance))
         return np.sqrt(np.clip(variances, 0.0, None)).reshape(-1, PARAMETER_COUNT)
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom behind `covariance`: of the noise, or of how far the model is off, whichever are fewer."""
+        """Degrees of freedom of `covariance`: of the noise, or of the model error, whichever are fewer."""
         return min(self.fit.freedom if self.fit.freedom >= 1.0 else np.inf, self.belief_freedom)
 
     def in_region(self, parameters: Any, level: float = 0.9, *, which: str = "*.m") -> bool:
-        """Tells whether parameters, taken together, lie in the joint region that holds the true ones at some level.
+        """Return whether parameters lie in the joint confidence region of the estimate.
 
-        The region is the ellipsoid of `covariance` around the estimate, of the size that Hotelling's law asks for. It
-        is flat where constraints fix a combination (a total mass, a frozen link, an image): what differs there by more
-        than rounding lies outside.
+        The region is the ellipsoid of `covariance` around the estimate, of the size of Hotelling's distribution. It is
+        flat where constraints fix a combination (a total mass, a frozen link, a mirror image): what differs there by
+        more than rounding lies outside.
 
         Args:
             parameters: Shape (n_links, 10).
-            level: How often such regions hold the truth, between 0 and 1.
-            which: A pattern of parameters that count; those that were not looked for are left out.
+            level: Confidence level, between 0 and 1.
+            which: Pattern of the parameters to test; those that were not identified are left out.
 
         Raises:
-            IdentifiabilityError: The pattern matches nothing, or the level is no share.
+            IdentifiabilityError: The pattern matches nothing, or the level is not between 0 and 1.
         """
-        half_width(level, self.freedom)  # refuses what is no level
+        half_width(level, self.freedom)  # checks the level
         names = self.model.parameter_names
         chosen = set(match_pattern(which, names))
         if not chosen:
             raise IdentifiabilityError(f"no parameter is called {which!r}{did_you_mean(which, names)}", names=[which])
         usual = np.linalg.norm(model_spread(self.model), axis=1)
         sizes = self.standard_errors.reshape(-1)
-        looked_for = set(self.base.unknowns)
-        places = [
-            place for place, name in enumerate(names) if name in chosen and (sizes[place] > 0.0 or name in looked_for)
-        ]
+        chosen &= {name for name, size in zip(names, sizes, strict=True) if size > 0.0} | set(self.base.unknowns)
+        places = [place for place, name in enumerate(names) if name in chosen]
         if not places:
             return True
-        # The standard error of what is fixed is rounding, and no unit.
-        units = np.maximum(sizes, _SHARE * usual + 1e-300)
+        # The standard error of a fixed parameter is rounding, which is no unit.
+        units = np.maximum(sizes, _LEAST_UNIT * usual + 1e-300)
         error = ((np.asarray(parameters, dtype=np.float64) - self.parameters).reshape(-1) / units)[places]
         values, vectors = np.linalg.eigh((self.covariance / np.outer(units, units))[np.ix_(places, places)])
         flat = _FLAT * max(values[-1], 1.0)
-        # Along what is fixed, errors are measured by what rounding leaves: any other is far outside.
+        # Along fixed directions the unit is rounding: any other difference is far outside.
         far = float(np.sum(np.square(vectors.T @ error) / np.maximum(values, flat)))
         count = max(1, int(np.count_nonzero(values > flat)))
         limit = f_distribution.ppf(level, count, min(self.freedom, 1e9))
         return bool(far <= count * limit)
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Gives ``parameters ± t · standard_errors``, shape (n_links, 10, 2); as good as the spread it counts with."""
+        """Return ``parameters ± t · standard_errors``, shape (n_links, 10, 2)."""
         width = half_width(level, self.freedom) * self.standard_errors
         return np.stack([self.parameters - width, self.parameters + width], axis=2)
 
     @property
     def sensing(self) -> dict[str, Any]:
-        """What was measured, as `gather_evidence` takes it: torques, withhold, unknown_wrenches, weights."""
-        return sensing_arguments(self.model, self.key)
+        """The measured quantities as arguments of `gather_evidence`: torques, withhold, unknown_wrenches, weights."""
+        return _sensing_arguments(self.model, self.key)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -264,37 +245,35 @@ class Estimate:
         }
 
     def summary(self, width: int | None = None) -> str:
-        """Gives the estimate as text: what it is, the links, the base parameters, and numbered notes.
+        """Return the estimate as text: header, links, base parameters, constraints, and numbered notes.
 
         Args:
             width: Characters in a line, from 72 to 110; by default 110.
         """
-        from steelyard.identification.estimate.estimate_summary import WIDTH, summarise_estimate  # noqa: PLC0415  (it imports this module)
-
         return summarise_estimate(self, WIDTH if width is None else width)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the estimate as plain numbers and texts, as `save` writes it."""
+        """Return the estimate as plain numbers and text, as `save` writes it."""
         from steelyard.identification.estimate.storage import estimate_to_dict  # noqa: PLC0415  (it imports this module)
 
         return estimate_to_dict(self)
 
     def save(self, path: str | Path) -> None:
-        """Writes the estimate, with its model and setup, to a JSON file; see `load_estimate`."""
+        """Write the estimate, with its model and setup, to a JSON file; see `load_estimate`."""
         from steelyard.identification.estimate.storage import save_estimate  # noqa: PLC0415  (it imports this module)
 
         save_estimate(self, path)
 
     def write_model(self, path: str | Path) -> WrittenModel:
-        """Writes the model with these parameters, in the format that it came in."""
+        """Write the model with these parameters, in the format of its file."""
         return self.model.with_parameters(self.parameters).write(path)
 
     def sample(self, count: int, *, seed: int = 0) -> DrawnModels:
-        """Draws physically possible robots from what is known after the data: for domain randomisation, say.
+        """Draw physically possible robots from the posterior, for domain randomisation, for example.
 
         Args:
-            count: How many.
-            seed: Of chance; the same seed gives the same robots.
+            count: Number of robots.
+            seed: Seed of the random generator; the same seed gives the same robots.
 
         Raises:
             IdentifiabilityError: The method has no posterior; "geometric" and "conic" have.
@@ -307,22 +286,20 @@ class Estimate:
         return f"<Estimate of {self.model.name} by {self.method}: {self.status}, {len(self.notes)} notes>"
 
 
-def sensing_arguments(model: Model, key: EvidenceKey) -> dict[str, Any]:
-    """Gives the arguments of `gather_evidence` that measure what an Evidence's key says."""
+def _sensing_arguments(model: Model, key: EvidenceKey) -> dict[str, Any]:
+    """Return the arguments of `gather_evidence` with which Evidence of such a key is gathered."""
     sensors = model.setup.wrench_sensors
     components = [f"{sensor.name}.{axis}" for sensor in sensors for axis in sensor.axes]
-    felt = {*(sensor.name for sensor in sensors), *(sole.name for sole in model.setup.soles)}
-    frames = [name.rpartition(".")[0] for name in key.unknown]
-    unknown = [frame for frame in dict.fromkeys(frames) if frame not in felt]
     # A sole without a sensor is unknown under its own name.
+    own = {*(sensor.name for sensor in sensors), *(sole.name for sole in model.setup.soles)}
+    unknown = [frame for frame in dict.fromkeys(name.rpartition(".")[0] for name in key.unknown) if frame not in own]
     weights: dict[str, float] | None = None
     if key.weights:
         weights = dict(zip(key.measured, key.weights, strict=False))
-        width = len(key.measured)
+        row = len(key.measured)
         for joint in key.torques:
-            size = model.joint(joint).velocity_size
-            weights[joint] = key.weights[width]
-            width += size
+            weights[joint] = key.weights[row]
+            row += model.joint(joint).velocity_size
     return {
         "torques": list(key.torques),
         "withhold": [name for name in components if name not in set(key.measured)],

@@ -1,4 +1,4 @@
-"""Estimates in files: JSON that holds its model and setup, never pickle."""
+"""Storage of estimates: JSON files that contain the model and setup, never pickle."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.estimate.base_parameters import BaseParameters
-from steelyard.identification.estimate.estimate import Certificate, Estimate, Fit, LevelReport, Status
+from steelyard.identification.estimate.estimate import Estimate, Fit, LevelReport, Status
 from steelyard.identification.sampling.posterior import Posterior
+from steelyard.identification.solvers.certificate import Certificate
 from steelyard.model import build_model, describe_document, parse_setup, parse_xml, setup_tables
 from steelyard.regression import EvidenceKey, Origin
+from steelyard.whole_file import draft_of
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
 FORMAT = 1
-"""Number of the layout; files of a later one are refused."""
+"""Version of the file layout; files of another version are refused."""
 
 _BASE_ARRAYS = ("groupings", "values", "reference", "covariance", "effects")
 
 
 def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
-    """Gives an estimate as plain numbers and texts."""
+    """Return an estimate as plain numbers and text."""
     base = estimate.base
     return {
         "format": FORMAT,
@@ -65,7 +67,7 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
 
 
 def save_estimate(estimate: Estimate, path: str | Path) -> None:
-    """Writes an estimate to a JSON file, all of it or nothing.
+    """Write an estimate to a JSON file, all of it or nothing.
 
     Raises:
         IdentifiabilityError: The file cannot be written.
@@ -73,24 +75,23 @@ def save_estimate(estimate: Estimate, path: str | Path) -> None:
     try:
         text = json.dumps(estimate_to_dict(estimate), allow_nan=False)
     except ValueError as error:
-        raise IdentifiabilityError(f"{path}: an estimate with numbers that are not finite is not written") from error
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.part")
-    try:
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
         raise IdentifiabilityError(
-            f"{path}: the estimate cannot be written ({error.strerror}); name another place, or make room"
+            f"{path}: an estimate with numbers that are not finite cannot be stored; identify again"
+        ) from error
+    try:
+        with draft_of(Path(path)) as draft:
+            draft.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise IdentifiabilityError(
+            f"{path}: the estimate cannot be written ({error.strerror}); name another path, or make room"
         ) from error
 
 
 def load_estimate(path: str | Path) -> Estimate:
-    """Reads an estimate that `Estimate.save` wrote, with its model and setup.
+    """Read an estimate that `Estimate.save` wrote, with its model and setup.
 
     Raises:
-        IdentifiabilityError: The file is missing, or holds no estimate.
+        IdentifiabilityError: The file is missing, or contains no estimate.
     """
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -181,7 +182,7 @@ def _model_to_dict(model: Model) -> dict[str, Any]:
 
 def _model_of(stored: dict[str, Any]) -> Model:
     document = parse_xml(Path(stored["file"]), stored["text"].encode("utf-8"))
-    # The text was stored with its includes in place; one that is there now would read a file that nobody vouches for.
+    # The text was stored with its includes resolved; an include found now would read an unverified file.
     if any(element.tag == "include" for element in document.root.walk()) or document.sha256 != stored["sha256"]:
         raise ValueError("the text of its model was changed")
     description = describe_document(document)
@@ -199,7 +200,7 @@ def _array(stored: dict[str, Any], name: str, shape: tuple[int, ...]) -> FloatAr
 
 
 def _plain(value: Any) -> Any:
-    """Gives a value for JSON, which knows no infinity: None stands for it."""
+    """Return a value for JSON, with None for infinities and NaN."""
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

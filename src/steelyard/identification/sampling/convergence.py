@@ -1,4 +1,4 @@
-"""Whether chains have mixed: how much they differ from each other, and how many independent draws they are worth."""
+"""Convergence of Markov chains: the potential scale reduction R̂ and effective sample sizes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def r_hat(history: FloatArray) -> FloatArray:
-    """Gives how much wider all chains together are than each alone: R̂, near 1 where they have mixed, shape (n,).
+    """Compute the potential scale reduction R̂ of each quantity, near 1 where chains have mixed, shape (n,).
 
     It is that of [Gelman and Rubin, "Inference from iterative simulation using multiple sequences", 1992], for many
-    chains that are short: these need not be cut in halves to see a drift, because the mean of all of them shows it,
-    and its square is added to the variance. A quantity that never moves in any chain has 1 if they agree, else inf.
+    short chains: these are not split in halves to detect a drift, because the mean of all chains shows it, and its
+    square is added to the variance. A quantity that is constant in every chain has 1 if they agree, else inf.
 
     Args:
         history: Shape (n_draws, n_chains, n), at least four draws.
@@ -31,11 +31,11 @@ def r_hat(history: FloatArray) -> FloatArray:
 
 
 def effective_counts(history: FloatArray) -> FloatArray:
-    """Gives how many independent draws chains are worth for the mean of each quantity, shape (n,).
+    """Compute the effective sample size of the mean of each quantity, shape (n,).
 
-    The autocorrelation of all chains, in pairs of lags, is summed while it is positive and made to fall [Geyer,
-    "Practical Markov chain Monte Carlo", 1992]. What differs between chains counts as correlated, and chains are worth
-    at most twice their draws.
+    The autocorrelation of all chains is summed in pairs of lags by the initial monotone sequence [Geyer, "Practical
+    Markov chain Monte Carlo", 1992]. Differences between chains count as correlation, and the result is at most twice
+    the number of draws.
 
     Args:
         history: Shape (n_draws, n_chains, n), at least four draws.

@@ -1,4 +1,4 @@
-"""Draws under infinite families of rows: some of their rows to bounce off, and what tells whether all hold."""
+"""Sampling under infinite families of cutting planes: some planes to reflect at, and a test of all of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from steelyard.identification.sampling.posterior import Posterior
 
 _FEWEST_SEARCHES, _MOST_SEARCHES, _POINTS = 2, 10, 16
-"""How often, and at how many points each time, infinite families are asked for rows."""
+"""Least and most rounds of generating planes, and points in a round. Set by judgement: a plane that is missed costs
+rejected moves, not correctness."""
 
 
 def with_separators(posterior: Posterior, separators: Sequence[Separator]) -> tuple[Posterior, Holds | None]:
-    """Gives the posterior with some rows of infinite families, and what tells whether all of them hold.
+    """Return the posterior with some rows of infinite families, and a function that tests all of them.
 
-    Chains bounce off rows, and are refused by the rest: the rows are those that points near the centre break.
+    Chains are reflected at the rows that points near the centre violate; moves beyond any other row are rejected.
     """
     separators = [
-        separator
-        for separator in separators
-        # A possible body has a positive inertia.
-        if not (isinstance(separator, InertiaSeparator) and not np.any(separator.least > 0.0))
+        family
+        for family in separators
+        # A possible body has a positive inertia anyway.
+        if not (isinstance(family, InertiaSeparator) and not np.any(family.least > 0.0))
     ]
     if not separators:
         return posterior, None
@@ -50,7 +51,7 @@ def with_separators(posterior: Posterior, separators: Sequence[Separator]) -> tu
 
 
 def _with_rows(posterior: Posterior, rows: Rows) -> Posterior:
-    """Gives the posterior under more rows, each once."""
+    """Return the posterior with additional rows, without duplicates."""
     _, first = np.unique(np.column_stack([rows.matrix, rows.lower, rows.upper]), axis=0, return_index=True)
     fresh = rows.pick(np.sort(first))
     return replace(
@@ -61,13 +62,13 @@ def _with_rows(posterior: Posterior, rows: Rows) -> Posterior:
     )
 
 
-def _none_violated(separator: Separator, parameters: FloatArray) -> Any:
-    if isinstance(separator, HullSeparator):
+def _none_violated(family: Separator, parameters: FloatArray) -> Any:
+    if isinstance(family, HullSeparator):
         answer = np.ones(len(parameters), dtype=np.bool_)
-        for place, volume in zip(separator.places, separator.volumes, strict=True):
+        for place, volume in zip(family.places, family.volumes, strict=True):
             if volume.facets is None:
                 continue
             beyond = np.column_stack([-volume.facets[:, 3], volume.facets[:, :3]]) @ parameters[:, place, :4].T
             answer &= np.max(beyond, axis=0, initial=-np.inf) <= 0.0
         return answer
-    return np.array([not np.any(separator.violation(robot) > 0.0) for robot in parameters], dtype=np.bool_)
+    return np.array([not np.any(family.violation(robot) > 0.0) for robot in parameters], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Robots drawn from what is known after the data: as models, and as files for domain randomisation."""
+"""Robots drawn from the posterior: as models, and as files for domain randomisation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DRAWABLE_METHODS = ("geometric", "conic")
 """Methods whose estimates can be drawn from."""
 
 FORMAT = 1
-"""Number of the index's layout."""
+"""Version of the layout of the index."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class DrawnModels:
     Attributes:
         model: The reference model of the estimate.
         parameters: Shape (n, n_links, 10).
-        seed: Of chance.
-        method: How the estimate was found.
-        diagnostics: How well the chains have mixed that they come from.
+        seed: Seed of the random generator.
+        method: Method of the estimate.
+        diagnostics: Convergence of the chains.
         provenance: Of the estimate.
-        remarks: What a user should know, in sentences.
+        remarks: Remarks, one sentence each.
     """
 
     model: Model
@@ -80,7 +80,7 @@ class DrawnModels:
         return np.asarray(self.parameters[:, :, 0].sum(axis=1))
 
     def summary(self) -> str:
-        """Gives the masses as text: of each link in the model, on average, and where 90 % of the draws are."""
+        """Return the masses of each link as text: in the model, mean of the draws, and 5 and 95 % quantiles."""
         width = max(len("all together"), *(len(link) for link in self.model.links))
         head = f"{'':{width}}  {'model':>8}  {'mean':>8}  {'5 %':>8}  {'95 %':>8}  kg"
         lines = [f"{self.model.name}: {len(self)} robots drawn by '{self.method}', seed {self.seed}", head]
@@ -91,25 +91,24 @@ class DrawnModels:
         return "\n".join([*lines, f"{self.diagnostics.words}.", *self.remarks])
 
     def write(self, folder: str | Path, stem: str | None = None, *, force: bool = False) -> list[Path]:
-        """Writes each robot as a file in the model's own format, and ``<stem>.json``, which says what they are.
-
-        Either all files are there afterwards, or none.
+        """Write each robot as a file in the model's own format, and an index ``<stem>.json``; all files or none.
 
         Args:
-            folder: Where; it is made if its parent is there.
-            stem: What their names begin with; by default that of the model's file. They go on ``-000``, ``-001``, ...
-            force: Whether to replace such files that are there already.
+            folder: The folder; it is created if its parent exists.
+            stem: Beginning of the file names, which continue with ``-000``, ``-001``, ...; by default that of the
+                model's file.
+            force: Whether to replace existing files.
 
         Returns:
             The files of the robots, in order.
 
         Raises:
-            ModelError: The folder holds such files already, or cannot be written to.
+            ModelError: The folder already contains such files, or cannot be written to.
         """
         source = self.model.description.file.path
         stem = source.stem if stem is None else stem
         if not stem or Path(stem).name != stem:
-            raise ModelError(f"the stem is {stem!r}; it is the beginning of file names, without a folder")
+            raise ModelError(f"the stem is {stem!r}; give the beginning of file names, without a folder")
         target = as_path(folder)
         _make(target)
         width = max(3, len(str(len(self) - 1)))
@@ -119,7 +118,7 @@ class DrawnModels:
         there = [path for path in (*paths, index) if path.exists()]
         if there and not force:
             raise ModelError(
-                f"there is {in_words([path.name for path in there], limit=3)} already; give force=True to replace such "
+                f"{in_words([path.name for path in there], limit=3)} already there; give force=True to replace such "
                 "files, or another stem",
                 path=target,
             )
@@ -135,7 +134,9 @@ class DrawnModels:
             for path, final in zip(unfinished, (*paths, index), strict=True):
                 path.replace(final)
         except OSError as error:
-            raise ModelError(f"the robots cannot be written ({error.strerror})", path=target) from error
+            raise ModelError(
+                f"the robots cannot be written ({error.strerror}); name another folder, or make room", path=target
+            ) from error
         finally:
             for path in unfinished:
                 path.unlink(missing_ok=True)
@@ -163,18 +164,18 @@ class DrawnModels:
 
 
 def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
-    """Gives robots drawn from an estimate's posterior: physically possible, and within its constraints.
+    """Draw robots from an estimate's posterior: physically possible, and within its constraints.
 
     Args:
         estimate: The estimate, by a method that has a posterior.
-        count: How many.
-        seed: Of chance: the same one gives the same robots.
+        count: Number of robots.
+        seed: Seed of the random generator: the same seed gives the same robots.
 
     Raises:
-        IdentifiabilityError: The method has no posterior, or the count or the seed make no sense.
-        SolverError: The estimate failed, or the chains do not mix.
+        IdentifiabilityError: The method has no posterior, or the count or the seed is invalid.
+        SolverError: The estimate failed, or the chains do not converge.
     """
-    links = len(estimate.parameters)  # an estimate that failed refuses this
+    links = len(estimate.parameters)  # raises for a failed estimate
     if estimate.posterior is None:
         if estimate.method in DRAWABLE_METHODS:
             reason = "its data have no noise, or its prior no weight"
@@ -185,12 +186,16 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
             + " or ".join(repr(method) for method in DRAWABLE_METHODS)
         )
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise IdentifiabilityError(f"the seed is {seed!r}; it must be a whole number from 0")
-    posterior, holds = with_separators(estimate.posterior, _separators(estimate))
+        raise IdentifiabilityError(f"the seed is {seed!r}; give an integer, zero or more")
+    posterior, holds = with_separators(estimate.posterior, _cut_families(estimate))
     draws = draw(posterior, count, np.random.default_rng(int(seed)), holds=holds)
     fixed = np.setdiff1d(np.arange(links), posterior.bodies)
     odd = [estimate.model.links[row] for row in fixed if not np.all(is_possible(draws.parameters[:, row]))]
-    remarks = [f"No real body has the parameters of {in_words(odd)}, which were not looked for."] if odd else []
+    remarks = (
+        [f"The parameters of {in_words(odd)} are physically impossible; they are the model's, and were not identified."]
+        if odd
+        else []
+    )
     draws.parameters.setflags(write=False)
     return DrawnModels(
         model=estimate.model,
@@ -203,8 +208,8 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
     )
 
 
-def _separators(estimate: Estimate) -> tuple[Separator, ...]:
-    """Gives the infinite families of an estimate's constraints."""
+def _cut_families(estimate: Estimate) -> tuple[Separator, ...]:
+    """Return the infinite families among an estimate's constraints."""
     table = estimate.options.get("constraints")
     if not table:
         return ()
@@ -216,13 +221,13 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise ModelError(f"the folder cannot be made ({error.strerror}); make it first", path=folder) from error
+        raise ModelError(f"the folder cannot be created ({error.strerror}); create it first", path=folder) from error
     if not is_folder(folder):
-        raise ModelError("this is no folder", path=folder)
+        raise ModelError("this is not a folder; name another path", path=folder)
 
 
 def _written_before(index: Path) -> list[Path]:
-    """Gives the files that an earlier call wrote, and that nobody changed since: an index may name anything."""
+    """Return the files of an earlier call that are unchanged by their hashes: an index may name any file."""
     ours = re.compile(re.escape(index.stem) + r"-\d+\.[a-z]+")
     try:
         stored = json.loads(index.read_text(encoding="utf-8"))

@@ -1,9 +1,9 @@
-"""Draws from a posterior, and what they say of an estimate: many chains side by side, in whitened coordinates."""
+"""Draws from a posterior, and the errors of an estimate by them, from many parallel chains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from steelyard.identification.sampling.hmc import Holds
     from steelyard.identification.sampling.posterior import Posterior
 
-MIXED_FOR_ERRORS = 1.2
-"""R̂ up to which chains are mixed enough for mean squares: of the slowest combination of parameters these are known to a
-tenth then, as chains are many."""
+_MIXED_FOR_ERRORS = 1.2
+"""R̂ up to which chains serve for standard errors, which pool all of them: a second or two for a humanoid
+(docs/decisions/0012)."""
 
 _FEWEST_CHAINS, _MOST_CHAINS = 64, 128
-_WARM_UP, _WARM_UP_AT_EDGES = 40, 20
-"""Moves before the first that counts. With edges, a move is many bounces, and chains forget where they began sooner."""
+"""Parallel chains. Set by judgement: one array operation moves them all, so that 64 cost little more than one."""
 
-_LEAST_LENGTH = 20
-_MOST_LENGTH = 640
+_WARM_UP, _WARM_UP_AT_EDGES = 40, 20
+"""Discarded moves. With hard constraints a move has many reflections, and chains forget their start sooner. Set by
+judgement: where it is too short, R̂ shows it, and the moves so far are discarded as well."""
+
+_LEAST_LENGTH, _MOST_LENGTH = 20, 640
+"""Kept moves of each chain, at least and at most. Set by judgement: the length doubles until the chains converge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class Draws:
     Attributes:
         points: The unknowns ``z``, shape (count, k).
         parameters: Of all links, shape (count, n_links, 10).
-        mixing: How well the chains have mixed.
+        mixing: Convergence of the chains.
     """
 
     points: FloatArray
@@ -52,89 +55,64 @@ def draw(
     holds: Holds | None = None,
     warm_up: int | None = None,
 ) -> Draws:
-    """Gives draws from a posterior; all are possible, and hold all rows.
+    """Draw from a posterior; all draws are possible and satisfy all rows.
 
-    Chains go on until they agree and are worth as many independent draws as are asked for.
+    Chains continue until they agree and their effective sample size reaches the count.
 
     Args:
         posterior: The posterior.
-        count: How many.
-        generator: Where chance comes from: the same one gives the same draws.
-        holds: Tells of parameters, shape (n, n_links, 10), which hold what rows cannot say, shape (n,).
-        warm_up: Moves before the first that counts, in which the length of a step is found; None for a usual number.
+        count: Number of draws.
+        generator: Random generator.
+        holds: Function that returns, for parameters of shape (n, n_links, 10), which satisfy the constraints that are
+            not among the rows, shape (n,).
+        warm_up: Discarded moves, in which the step length is adapted; None for the default.
 
     Raises:
-        SolverError: Nothing strictly possible lies within the constraints, or the chains do not mix.
-        IdentifiabilityError: The count is no positive number.
+        SolverError: Nothing strictly possible lies within the constraints, or the chains do not converge.
+        IdentifiabilityError: The count is not a positive integer.
     """
-    check_count(count)
     with one_blas_thread():
-        chains = _settle(posterior, count, generator, holds, warm_up)
-        if chains.sampler is None:
-            points = np.tile(chains.white.offset, (count, 1))
+        white, sampler, mixing = _settle(posterior, count, generator, holds, warm_up)
+        if sampler is None:
+            points = np.tile(white.offset, (count, 1))
         else:
-            points = _spread_out(posterior, chains.white, chains.sampler.history, count, generator)
-    return Draws(points, posterior.parameters(points), chains.mixing)
+            points = _spread_out(posterior, white, sampler.history, count, generator)
+    return Draws(points, posterior.parameters(points), mixing)
 
 
 def draw_errors(
     posterior: Posterior, about: FloatArray, count: int, generator: np.random.Generator, *, holds: Holds | None = None
 ) -> tuple[FloatArray, Mixing]:
-    """Gives mean squares and products of how far draws are from a point, shape (k, k), and how well chains have mixed.
+    """Return the second moments of draws about a point, shape (k, k), and the convergence of the chains.
 
-    All places that chains were at count. In the coordinates in which the posterior is about a unit Gaussian, what is
-    beside the diagonal is mostly chance, and shrunk by as much [Schäfer and Strimmer, 2005]; it is of full rank within
-    what equations leave.
+    All points of all chains count. In whitened coordinates, where off-diagonal entries are mostly sampling noise, these
+    are shrunk accordingly [Schäfer and Strimmer, 2005], so that the matrix has full rank within the equations.
 
     Args:
         posterior: The posterior.
         about: The point ``z``, shape (k,).
-        count: How many independent draws the chains must be worth.
-        generator: Where chance comes from.
+        count: Effective sample size that the chains must reach.
+        generator: Random generator.
         holds: See `draw`.
 
     Raises:
-        SolverError: Nothing strictly possible lies within the constraints, or the chains do not mix.
-        IdentifiabilityError: The count is no positive number.
+        SolverError: Nothing strictly possible lies within the constraints, or the chains do not converge.
+        IdentifiabilityError: The count is not a positive integer.
     """
-    check_count(count)
     with one_blas_thread():
-        chains = _settle(posterior, count, generator, holds, None, enough=MIXED_FOR_ERRORS)
-        white, sampler = chains.white, chains.sampler
+        white, sampler, mixing = _settle(posterior, count, generator, holds, None, enough=_MIXED_FOR_ERRORS)
         if sampler is None:
             away = white.offset - about
-            return np.outer(away, away), chains.mixing
-        places = np.concatenate(sampler.history, axis=1)
-        middle = places.mean(axis=1)
-        products = np.cov(places)
-        products = products.reshape(len(middle), len(middle))
-        beside = products - np.diag(np.diagonal(products))
-        variances = np.asarray(np.diagonal(products))
-        chance = (variances.sum() ** 2 - variances @ variances) / min(chains.mixing.effective_count, places.shape[1])
-        real = max(0.0, 1.0 - chance / max(float(np.sum(np.square(beside))), 1e-300))
-        away = white.offset + white.basis @ middle - about
-        return white.basis @ (np.diag(variances) + real * beside) @ white.basis.T + np.outer(away, away), chains.mixing
-
-
-def check_count(count: int) -> None:
-    """Refuses a number of draws that is none."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise IdentifiabilityError(f"the number of draws is {count!r}; it must be a whole number from 1")
-
-
-@dataclass(frozen=True, eq=False)
-class _Settled:
-    """Chains that agree.
-
-    Attributes:
-        white: The posterior that they wander in.
-        sampler: They themselves; None where equations leave nothing to wander in.
-        mixing: How well they have mixed.
-    """
-
-    white: WhitePosterior
-    sampler: HmcSampler | None
-    mixing: Mixing
+            return np.outer(away, away), mixing
+        points = np.concatenate(sampler.history, axis=1)
+        mean = points.mean(axis=1)
+        covariance = np.cov(points).reshape(len(mean), len(mean))
+        variances = np.asarray(np.diagonal(covariance))
+        mixed = covariance - np.diag(variances)
+        noise = (variances.sum() ** 2 - variances @ variances) / min(mixing.effective_count, points.shape[1])
+        kept = max(0.0, 1.0 - noise / max(float(np.sum(np.square(mixed))), 1e-300))
+        away = white.offset + white.basis @ mean - about
+        return white.basis @ (np.diag(variances) + kept * mixed) @ white.basis.T + np.outer(away, away), mixing
 
 
 def _settle(
@@ -145,23 +123,29 @@ def _settle(
     warm_up: int | None,
     *,
     enough: float = MIXED,
-) -> _Settled:
-    """Gives chains that agree, and are worth as many independent draws as are asked for, or nearly."""
+) -> tuple[WhitePosterior, HmcSampler | None, Mixing]:
+    """Run chains until they converge and their effective sample size reaches the count, or nearly so.
+
+    Returns:
+        The whitened posterior, the chains (None where equations determine all unknowns), and their convergence.
+    """
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise IdentifiabilityError(f"the number of draws is {count!r}; give an integer, one or more")
     white = whiten(posterior)
     if not white.size:
-        return _Settled(white, None, Mixing(count, 0, 1, 0, 1.0, 1.0, float(count)))
+        return white, None, Mixing(count, 0, 1, 0, 1.0, 1.0, float(count))
     chains = int(np.clip(count, _FEWEST_CHAINS, _MOST_CHAINS))
-    allowed = _predicate(posterior, white, holds)
+    allowed = None if holds is None else _in_whitened(holds, posterior, white)
     sampler = HmcSampler(white, generator, allowed, start_chains(white, generator, chains, allowed))
     if warm_up is None:
-        warm_up = _WARM_UP if sampler.table is None else _WARM_UP_AT_EDGES
+        warm_up = _WARM_UP if sampler.boundary is None else _WARM_UP_AT_EDGES
     sampler.warm_up(warm_up)
     length = max(_LEAST_LENGTH, -(-count // chains))
     sampler.run(length)
     mixing = sampler.mixing(warm_up)
     while not (mixing.r_hat <= enough and mixing.effective_count >= count) and length < _MOST_LENGTH:
         if mixing.r_hat > enough:
-            # What was kept was still warming up.
+            # The kept moves belonged to the warm-up.
             warm_up += length
             sampler.forget()
         length *= 2
@@ -169,34 +153,29 @@ def _settle(
         mixing = sampler.mixing(warm_up)
     if mixing.r_hat > enough:
         raise SolverError(
-            f"the draws cannot be trusted, because the chains do not agree: {mixing.words}; loosen constraints "
+            f"the chains do not converge, and the draws cannot be trusted: {mixing.words}; relax constraints "
             "that leave hardly any room, or give the prior more weight",
             status="not mixed",
         )
-    return _Settled(white, sampler, mixing)
+    return white, sampler, mixing
 
 
-def _predicate(posterior: Posterior, white: WhitePosterior, holds: Holds | None) -> Holds | None:
-    if holds is None:
-        return None
-
-    def allowed(x: FloatArray) -> Any:
-        return np.asarray(holds(posterior.parameters(white.points(x))), dtype=np.bool_)
-
-    return allowed
+def _in_whitened(holds: Holds, posterior: Posterior, white: WhitePosterior) -> Holds:
+    """Return a test of parameters as a test of whitened points in columns."""
+    return lambda x: np.asarray(holds(posterior.parameters(white.points(x))), dtype=np.bool_)
 
 
 def _spread_out(
     posterior: Posterior, white: WhitePosterior, history: list[FloatArray], count: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Gives `count` of the points that chains were at, as far apart as can be, in random order."""
+    """Return `count` points of the chains, as far apart in time as possible, in random order."""
     chains = history[0].shape[1]
     rounds = -(-count // chains)
     times = np.unique(np.linspace(len(history) - 1, 0, rounds).round().astype(int))[::-1]
     points = np.concatenate([white.points(history[time])[generator.permutation(chains)] for time in times])[:count]
     wrong = np.flatnonzero(~posterior.holds(posterior.parameters(points)))
     if len(wrong):
-        # Within rounding of an edge: the same chain was elsewhere at another time.
+        # Within rounding of a constraint: points at other times replace them.
         others = np.concatenate([white.points(x) for x in history])
         others = others[posterior.holds(posterior.parameters(others))]
         points[wrong] = others[generator.choice(len(others), len(wrong), replace=False)]

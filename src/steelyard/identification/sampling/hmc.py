@@ -1,9 +1,9 @@
-"""Chains that wander in a whitened posterior side by side: Hamiltonian Monte Carlo.
+"""Hamiltonian Monte Carlo in a whitened posterior, with many parallel chains.
 
-Where the energy is smooth, the posterior is nearly a unit Gaussian, whose motion is a rotation of place and velocity,
-known exactly; what the posterior has beside it gives kicks between rotations [Neal, "MCMC using Hamiltonian dynamics",
-2011, 5.5.1]. Where there are hard edges (rows; links without a weight, whose energy does not rise at what is
-impossible), chains fly straight between kicks and bounce off the edges exactly (`billiards.py`).
+Where the energy is smooth, the posterior is nearly a unit Gaussian, whose trajectories are known exactly: rotations of
+position and velocity. The difference from it gives kicks between rotations [Neal, "MCMC using Hamiltonian dynamics",
+2011, 5.5.1]. With hard constraints (rows; links without a weight, whose energy does not rise where bodies become
+impossible), trajectories between kicks are straight and are reflected exactly (`reflections.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from steelyard.exceptions import SolverError
 from steelyard.identification.sampling.convergence import effective_counts, r_hat
-from steelyard.identification.sampling.reflections import Table
+from steelyard.identification.sampling.reflections import Boundary
 from steelyard.identification.sampling.small_factors import COUNTS, DIAGONAL, are_positive, factor_ldl, invert_ldl
 
 if TYPE_CHECKING:
@@ -27,34 +27,38 @@ if TYPE_CHECKING:
     Holds = Callable[[FloatArray], Any]
 
 MIXED = 1.1
-"""R̂ up to which chains count as mixed."""
+"""R̂ up to which chains count as converged: the limit of Gelman and Rubin's practice."""
 
 _WANTED_ACCEPTANCE = 0.8
+"""Acceptance rate that the step length is adapted to: the usual target of Hamiltonian Monte Carlo (0.65 to 0.9)."""
+
 _CAREFUL = 0.1
-"""Share of moves with small steps."""
+"""Share of moves with small steps, which free chains caught where the energy is steep. Set by judgement."""
 
 _PATIENCE, _MOST_HALVINGS = 2, 12
-"""Moves that a chain is refused, more than it is granted, before its steps are halved while it warms up; how often."""
+"""Excess of rejected over accepted moves of a chain beyond which its steps are halved in warm-up, and most halvings.
+Set by judgement."""
 
 _FAR = 4.0
-"""Standard deviations from the centre beyond which a row is far."""
+"""Standard deviations from the centre beyond which a row is not a reflecting constraint: a Gaussian crosses it 3 times
+in 100 000, and such moves are rejected."""
 
 _QUARTER = 0.5 * np.pi
-"""The turn after which a Gaussian's place has become independent."""
+"""Angle after which the position of a Gaussian trajectory is independent of its start."""
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """How well chains have mixed.
+    """Convergence of chains.
 
     Attributes:
-        chains: Chains side by side.
-        warm_up: Moves of each that were thrown away.
-        moves: Moves of each that were kept.
+        chains: Number of chains.
+        warm_up: Discarded moves of each.
+        moves: Kept moves of each.
         steps: Steps in a move.
-        acceptance: Share of moves that were accepted.
+        acceptance: Share of accepted moves.
         r_hat: The greatest R̂ of a coordinate or of the energy; 1 when the chains agree.
-        effective_count: How many independent draws the chains are worth, for the worst coordinate.
+        effective_count: Least effective sample size of a coordinate.
     """
 
     chains: int
@@ -67,46 +71,46 @@ class Mixing:
 
     @property
     def mixed(self) -> bool:
-        """Whether the chains agree."""
+        """Whether the chains converged."""
         return self.r_hat <= MIXED
 
     @property
     def words(self) -> str:
-        """The same in a sentence."""
+        """The same as text."""
         return (
-            f"{self.chains} chains, {self.moves} moves after {self.warm_up} to warm up, {self.acceptance:.0%} taken: "
-            f"R̂ is {self.r_hat:.3f}, and they are worth {self.effective_count:.0f} independent draws"
+            f"{self.chains} chains, {self.moves} moves after a warm-up of {self.warm_up}, {self.acceptance:.0%} "
+            f"accepted: R̂ is {self.r_hat:.3f}, and they are worth {self.effective_count:.0f} independent draws"
         )
 
 
 def start_chains(
     white: WhitePosterior, generator: np.random.Generator, chains: int, allowed: Holds | None
 ) -> FloatArray:
-    """Gives Gaussian draws around the centre, each drawn back towards it until it is possible, shape (d, chains)."""
+    """Draw Gaussian starts around the centre, each pulled towards it until it is possible, shape (d, chains)."""
     x = generator.normal(size=(white.size, chains))
     centre: FloatArray = np.zeros((white.size, 1))
-    highest = _energy(white, centre, _Place.at(white, centre)) + white.size
+    highest = _energy(white, centre, _Bodies.at(white, centre)) + white.size
     for _ in range(60):
-        place = _Place.at(white, x)
+        bodies = _Bodies.at(white, x)
         with np.errstate(invalid="ignore"):
-            outside = ~(place.possible & _within(white, x) & (_energy(white, x, place) <= highest))
+            outside = ~(bodies.possible & _within(white, x) & (_energy(white, x, bodies) <= highest))
         if allowed is not None:
             outside |= ~allowed(x)
         if not np.any(outside):
             return x
         x[:, outside] *= 0.7
     raise SolverError(
-        "no robot near the middle of what is possible holds all constraints, so that none can be drawn; loosen those "
+        "no robot near the centre of the posterior satisfies all constraints, so that none can be drawn; relax those "
         "that leave no room"
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """What is known of the points where chains are.
+class _Bodies:
+    """The links' matrices at the positions of chains.
 
     Attributes:
-        entries: Of the links' matrices, shape (10, b, chains).
+        entries: Of the matrices, shape (10, b, chains).
         below: Their factors; see `factor_ldl`.
         pivots: Their pivots.
         positive: Which are positive definite, shape (b, chains).
@@ -118,36 +122,36 @@ class _Place:
     positive: Any
 
     @classmethod
-    def at(cls, white: WhitePosterior, x: FloatArray) -> _Place:
+    def at(cls, white: WhitePosterior, x: FloatArray) -> _Bodies:
         entries = white.matrices(x)
         below, pivots = factor_ldl(entries)
         return cls(entries, below, pivots, are_positive(pivots))
 
     @property
     def possible(self) -> Any:
-        """Whether all links of each chain are, shape (chains,)."""
+        """Whether all links of each chain are physically possible, shape (chains,)."""
         return np.all(self.positive, axis=0)
 
 
 def _within(white: WhitePosterior, x: FloatArray) -> Any:
-    """Tells which chains hold all rows, shape (chains,)."""
+    """Return which chains satisfy all rows, shape (chains,)."""
     return np.all(white.margins[:, None] + white.normals @ x > 0.0, axis=0)
 
 
-def _energy(white: WhitePosterior, x: FloatArray, place: _Place) -> FloatArray:
-    """Gives the energy of each chain, shape (chains,), up to a constant; any number, or none, where it is outside."""
+def _energy(white: WhitePosterior, x: FloatArray, bodies: _Bodies) -> FloatArray:
+    """Return the energy of each chain, shape (chains,), up to a constant; undefined where a body is impossible."""
     total = 0.5 * white.curvature @ np.square(x) + white.slope @ x
     if np.any(white.weights > 0.0):
         with np.errstate(invalid="ignore", divide="ignore"):
-            log_det = np.sum(np.log(place.pivots), axis=0)
-        total = total + white.weights @ (np.sum(place.entries[DIAGONAL], axis=0) - log_det)
+            log_det = np.sum(np.log(bodies.pivots), axis=0)
+        total = total + white.weights @ (np.sum(bodies.entries[DIAGONAL], axis=0) - log_det)
     return np.asarray(total)
 
 
-def _edges(white: WhitePosterior) -> Table | None:
-    """Gives the hard edges: rows, and links without a weight, whose energy does not rise at what is impossible.
+def _find_boundary(white: WhitePosterior) -> Boundary | None:
+    """Return the hard constraints: rows, and links without a weight; None if there are none.
 
-    Rows so far away that hardly any chain meets them are left out: a path that ends beyond one is refused.
+    Rows so far away that hardly any chain meets them are left out: a move that ends beyond one is rejected.
     """
     free = np.flatnonzero(white.weights == 0.0)
     near = white.margins < _FAR * np.linalg.norm(white.normals, axis=1)
@@ -156,12 +160,12 @@ def _edges(white: WhitePosterior) -> Table | None:
     entries = np.swapaxes(white.entries[:, free], 0, 1).reshape(-1)
     turn = white.turn.reshape(10, len(white.weights), white.size)[:, free]
     turn = np.swapaxes(turn, 0, 1).reshape(10 * len(free), white.size)
-    edges = np.concatenate([turn, white.normals[near]])
-    return Table(len(free), np.concatenate([entries, white.margins[near]]), edges)
+    normals = np.concatenate([turn, white.normals[near]])
+    return Boundary(len(free), np.concatenate([entries, white.margins[near]]), normals)
 
 
 class HmcSampler:
-    """Chains that move side by side, as columns; it keeps where they were."""
+    """Parallel chains of Hamiltonian Monte Carlo, as columns, with their history."""
 
     def __init__(
         self, white: WhitePosterior, generator: np.random.Generator, allowed: Holds | None, x: FloatArray
@@ -171,17 +175,17 @@ class HmcSampler:
         self.allowed = allowed
         self.x = x
         self.weighed = bool(np.any(white.weights > 0.0))
-        self.table = _edges(white)
+        self.boundary = _find_boundary(white)
         self.step = 0.1
         self.history: list[FloatArray] = []
         self.energies: list[FloatArray] = []
         self.accepted: list[float] = []
 
     def warm_up(self, moves: int) -> None:
-        """Moves the chains, and finds the step with which enough moves are accepted.
+        """Move the chains, and adapt the step length to the wanted acceptance rate.
 
-        A chain may be where the energy is so steep that it is refused whatever the others' step; almost none comes to
-        such a place by itself, but one may begin there. Its own steps are halved until it leaves.
+        A chain may start where the energy is so steep that its moves are rejected at the common step length; its own
+        steps are halved until it leaves.
         """
         logs: list[float] = []
         refused = np.zeros(self.x.shape[1])
@@ -197,18 +201,18 @@ class HmcSampler:
         self.step = float(np.exp(np.mean(logs[len(logs) // 2 :])))
 
     def run(self, moves: int) -> None:
-        """Moves the chains, and keeps where they are after each move."""
+        """Move the chains, and keep their positions after each move."""
         for _ in range(moves):
             self.accepted.append(float(np.mean(self.move()[1])))
             self.history.append(self.x)
-            self.energies.append(_energy(self.white, self.x, _Place.at(self.white, self.x)))
+            self.energies.append(_energy(self.white, self.x, _Bodies.at(self.white, self.x)))
 
     def forget(self) -> None:
-        """Throws away what was kept."""
+        """Discard the history."""
         self.history, self.energies, self.accepted = [], [], []
 
     def mixing(self, warm_up: int) -> Mixing:
-        """Gives how well what was kept has mixed."""
+        """Return the convergence of the kept moves."""
         history = np.stack(self.history).swapaxes(1, 2)
         history = np.concatenate([history, np.stack(self.energies)[:, :, None]], axis=2)
         return Mixing(
@@ -223,68 +227,68 @@ class HmcSampler:
 
     @property
     def steps(self) -> int:
-        """Steps in a move: about a quarter turn."""
+        """Steps in a move: about a quarter of a rotation."""
         return int(np.ceil(_QUARTER / self.step))
 
     def move(self, shares: Any = 1.0) -> tuple[FloatArray, FloatArray, Any]:
-        """Moves every chain once, with steps that are shares of the usual one.
+        """Move every chain once, with steps that are shares of the common one.
 
         Returns:
-            How probable it was to be accepted by energy, and by all that must hold; and who was; shape (chains,) each.
+            Probability of acceptance by the energy alone, and with all constraints; and which chains moved; shape
+            (chains,) each.
         """
         white, generator, x = self.white, self.generator, self.x
         chains = x.shape[1]
-        # Each chain has a step of its own, so that none comes back to where it was; now and then a much smaller one, so
-        # that none is caught where the energy is steep.
+        # Random steps avoid periodic orbits; occasional small ones free chains caught where the energy is steep.
         usual, small = generator.uniform(0.7, 1.1, size=chains), 10.0 ** generator.uniform(-1.5, 0.0, size=chains)
         angle = self.step * shares * np.where(generator.uniform(size=chains) < _CAREFUL, small, usual)
         velocity = generator.normal(size=x.shape)
-        chance = generator.uniform(size=chains)
-        place = _Place.at(white, x)
-        before = _energy(white, x, place) + 0.5 * np.sum(np.square(velocity), axis=0)
-        x, velocity, going = self._follow(x, velocity, angle, place)
-        place = _Place.at(white, x)
-        after = _energy(white, x, place) + 0.5 * np.sum(np.square(velocity), axis=0)
+        uniform = generator.uniform(size=chains)
+        bodies = _Bodies.at(white, x)
+        before = _energy(white, x, bodies) + 0.5 * np.sum(np.square(velocity), axis=0)
+        x, velocity, going = self._follow(x, velocity, angle, bodies)
+        bodies = _Bodies.at(white, x)
+        after = _energy(white, x, bodies) + 0.5 * np.sum(np.square(velocity), axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
-            probability = np.where(going & place.possible, np.minimum(1.0, np.exp(before - after)), 0.0)
+            probability = np.where(going & bodies.possible, np.minimum(1.0, np.exp(before - after)), 0.0)
         probability[np.isnan(probability)] = 0.0
         by_energy = probability.copy()
         probability[~_within(white, x)] = 0.0
         if self.allowed is not None:
             probability[~self.allowed(x)] = 0.0
-        moved = chance < probability
+        moved = uniform < probability
         self.x = np.where(moved, x, self.x)
         return by_energy, probability, moved
 
     def _follow(
-        self, x: FloatArray, velocity: FloatArray, angle: FloatArray, place: _Place
+        self, x: FloatArray, velocity: FloatArray, angle: FloatArray, bodies: _Bodies
     ) -> tuple[FloatArray, FloatArray, Any]:
-        """Gives where paths end, and which did not come to a place outside: those are refused, and stay there."""
+        """Return the end points of trajectories, their velocities, and which trajectories stayed possible."""
         going = np.ones(x.shape[1], dtype=np.bool_)
         cosine, sine = np.cos(angle), np.sin(angle)
-        seen = None if self.table is None else self.table.see(x)
-        kick = 0.5 * angle * self.force(x, place)
+        values = None if self.boundary is None else self.boundary.evaluate(x)
+        kick = 0.5 * angle * self.force(x, bodies)
         for _ in range(self.steps):
             velocity = velocity + kick
-            if self.table is None or seen is None:
+            if self.boundary is None or values is None:
                 x, velocity = cosine * x + sine * velocity, cosine * velocity - sine * x
             else:
-                x, velocity, through = self.table.fly(x, velocity, np.where(going, angle, 0.0), seen)
+                x, velocity, through = self.boundary.advance(x, velocity, np.where(going, angle, 0.0), values)
                 going &= through
             if self.weighed:
-                place = _Place.at(self.white, x)
-                going &= place.possible
-            kick = np.where(going, 0.5 * angle * self.force(x, place), 0.0)
+                bodies = _Bodies.at(self.white, x)
+                going &= bodies.possible
+            kick = np.where(going, 0.5 * angle * self.force(x, bodies), 0.0)
             velocity = velocity + kick
         return x, velocity, going
 
-    def force(self, x: FloatArray, place: _Place) -> FloatArray:
-        """Gives the force of all, or beside the unit Gaussian's where the motion is its; shape (d, chains)."""
+    def force(self, x: FloatArray, bodies: _Bodies) -> FloatArray:
+        """Return the force, without that of the unit Gaussian where trajectories are rotations; shape (d, chains)."""
         white = self.white
-        force = ((1.0 if self.table is None else 0.0) - white.curvature)[:, None] * x - white.slope[:, None]
+        force = ((1.0 if self.boundary is None else 0.0) - white.curvature)[:, None] * x - white.slope[:, None]
         if not self.weighed:
             return np.asarray(force)
-        pull = -white.weights[:, None] * invert_ldl(place.below, place.pivots) * COUNTS[:, None, None]
+        pull = -white.weights[:, None] * invert_ldl(bodies.below, bodies.pivots) * COUNTS[:, None, None]
         pull[DIAGONAL] += white.weights[:, None]
-        pull[:, ~place.positive] = 0.0
+        pull[:, ~bodies.positive] = 0.0
         return np.asarray(force - white.turn.T @ pull.reshape(len(white.turn), x.shape[1]))

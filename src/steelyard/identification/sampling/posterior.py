@@ -1,12 +1,12 @@
-"""What is known of a robot after the data and the prior: a density over the unknowns, as plain arrays.
+"""The posterior of a robot's parameters: a density over the unknowns, as plain arrays.
 
 With ``φ = start + transform z`` the parameters of all links, the density is ``exp(−energy(z))`` with::
 
     energy(z) = ½ ‖R z − g‖² + ½ ‖L z‖² + Σ w_l D(P_l(z) ‖ P0_l),   D(P ‖ P0) = tr(P P0⁻¹) − log det(P P0⁻¹) − 4,
 
-and infinite where a link is no possible body or a row ``lower ≤ A φ ≤ upper`` is broken. The geometric method has
-weights ``w`` and no ``L``; the conic one has ``L`` and no weights, and is a Gaussian cut off by what is possible. Links
-tied as mirror images count each; links of which nothing is looked for are constant, and left out.
+and infinite where a link is physically impossible or a row ``lower ≤ A φ ≤ upper`` is violated. The geometric method
+has weights ``w`` and no ``L``; the conic one has ``L`` and no weights: a Gaussian truncated to the possible region.
+Each of two links tied as mirror images counts; links without unknowns are constant, and left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from steelyard.identification.problem import Problem
 
 EQUATION = 1e-9
-"""Width of a row, beside its own size at the reference, up to which it is an equation; and how exactly rows hold."""
+"""Relative width of a row, by its terms at the reference, up to which it is an equation; and the tolerance of rows: far
+above rounding, far below any accuracy of a constraint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +40,12 @@ class Posterior:
         transform: Shape (10 n_links, k).
         data_root: ``R``, already divided by the noise, shape (r, k); a triangular factor of at most k + 1 rows.
         data_right: ``g``, shape (r,).
-        mode: Where the method found the energy to be least, shape (k,); it may lie on the edge of what is possible.
-        reference: ``P0``: parameters of strictly possible bodies, shape (n_links, 10). Without weights they only say
-            how large a link is.
+        mode: The minimum of the energy, shape (k,); it may lie on the boundary of the possible region.
+        reference: ``P0``: parameters of strictly possible bodies, shape (n_links, 10). Without weights they only set
+            the scale of a link.
         weights: ``w`` of each link, zero or more, shape (n_links,).
-        prior_root: ``L``, shape (l, k); of no rows where there is none.
-        possible: Whether links must be possible bodies; those with a weight are, always.
+        prior_root: ``L``, shape (l, k); empty where there is none.
+        possible: Whether links must be physically possible; those with a weight always are.
         rows: ``A``, shape (m, 10 n_links).
         lower: Shape (m,); −inf where open.
         upper: Shape (m,); +inf where open, equal to `lower` for an equation.
@@ -77,20 +78,20 @@ class Posterior:
             raise IdentifiabilityError("the posterior's weights must not be negative")
         if np.any(self.lower > self.upper):
             raise IdentifiabilityError(
-                "the posterior's rows contradict themselves: a lower bound is above its upper one"
+                "the posterior's rows contradict themselves: a lower bound is above its upper bound"
             )
         if not np.all(is_possible(self.reference[self.bodies])):
             raise IdentifiabilityError(
-                "the posterior's reference must be of strictly possible bodies; project it first (project_to_interior)"
+                "the posterior's reference must be strictly possible; project it first (project_to_interior)"
             )
 
     def __len__(self) -> int:
-        """How many unknowns there are."""
+        """Return the number of unknowns."""
         return int(self.transform.shape[1])
 
     @cached_property
     def bodies(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Rows of the links that must be possible bodies: with a weight, or all; of which something is unknown."""
+        """Rows of the links that must be physically possible (with a weight, or all) and have unknowns."""
         moved = np.any(self.transform.reshape(len(self.reference), -1) != 0.0, axis=1)
         return np.flatnonzero(moved & (self.possible | (self.weights > 0.0)))
 
@@ -101,13 +102,13 @@ class Posterior:
         return matrix, self.data_root.T @ self.data_right
 
     def parameters(self, points: Any) -> FloatArray:
-        """Gives the parameters of all links, shape (..., n_links, 10), at points of shape (..., k)."""
+        """Return the parameters of all links, shape (..., n_links, 10), at points of shape (..., k)."""
         array = np.asarray(points, dtype=np.float64)
         flat = self.start + array @ self.transform.T
         return np.asarray(flat.reshape(*array.shape[:-1], -1, PARAMETER_COUNT))
 
     def holds(self, parameters: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Tells where links are possible and rows hold, shape (...,), for parameters of shape (..., n_links, 10)."""
+        """Return where links are possible and rows hold, shape (...,), for parameters of shape (..., n_links, 10)."""
         array = np.asarray(parameters, dtype=np.float64)
         answer = np.all(is_possible(array[..., self.bodies, :]), axis=-1)
         if len(self.rows):
@@ -118,11 +119,11 @@ class Posterior:
 
     @cached_property
     def row_sizes(self) -> FloatArray:
-        """How large the terms of each row are at the reference, shape (m,)."""
+        """Sum of the absolute terms of each row at the reference, shape (m,)."""
         return np.asarray(np.abs(self.rows) @ np.abs(self.reference.reshape(-1)))
 
     def energy(self, points: Any) -> FloatArray:
-        """Gives the energy at points of shape (..., k), shape (...,); inf where something is impossible or broken."""
+        """Return the energy at points of shape (..., k), shape (...,); inf where a constraint is violated."""
         array = np.asarray(points, dtype=np.float64)
         parameters = self.parameters(array)
         left = array @ self.data_root.T - self.data_right
@@ -134,7 +135,7 @@ class Posterior:
         return np.asarray(np.where(self.holds(parameters), total, np.inf))
 
     def gradient(self, points: Any) -> FloatArray:
-        """Gives the energy's gradient by ``z`` at points of shape (..., k) where it is finite, shape (..., k)."""
+        """Return the energy's gradient by ``z`` at points of shape (..., k) where it is finite, shape (..., k)."""
         array = np.asarray(points, dtype=np.float64)
         matrix, right = self.information
         gradient = array @ matrix - right
@@ -144,7 +145,7 @@ class Posterior:
         return np.asarray(gradient + np.einsum("...lp,lpk->...k", pull, self._blocks[weighed]))
 
     def hessian(self, point: Any) -> FloatArray:
-        """Gives the energy's second derivatives at one point of shape (k,) where it is finite, shape (k, k)."""
+        """Return the energy's Hessian at one point of shape (k,) where it is finite, shape (k, k)."""
         weighed = self._weighed
         curvature = log_det_hessian(self.parameters(point)[weighed]) * self.weights[weighed][:, None, None]
         hessian = self.information[0].copy()
@@ -154,7 +155,7 @@ class Posterior:
         return hessian
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives plain numbers, for JSON; of matrices, the entries that are not zero, and None for what is open."""
+        """Return plain numbers for JSON: nonzero entries of matrices, and None for infinite bounds."""
         stored: dict[str, Any] = {"possible": bool(self.possible)}
         for name in _shapes(self):
             array = getattr(self, name)
@@ -163,7 +164,7 @@ class Posterior:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Posterior:
-        """Gives the posterior that `to_dict` wrote.
+        """Return the posterior that `to_dict` wrote.
 
         Raises:
             ValueError: It is not one; also as KeyError, TypeError or IdentifiabilityError.
@@ -200,24 +201,24 @@ def build_posterior(
     possible: bool = True,
     rows: Rows | None = None,
 ) -> Posterior:
-    """Gives the posterior of a reduced problem: its data, over its noise, with a prior and what must hold.
+    """Build the posterior of a reduced problem: its data divided by their noise, a prior, and constraints.
 
     Args:
         problem: The problem.
-        mode: ``z`` where the method found the energy to be least, shape (k,).
-        reference: Strictly possible parameters, shape (n_links, 10); rows of links that are not looked for may be any.
+        mode: The minimum ``z`` of the energy, shape (k,).
+        reference: Strictly possible parameters, shape (n_links, 10); any for links without unknowns.
         weights: Of the divergence from the reference, for each link, shape (n_links,); None for none.
         prior_root: ``L`` of ``½ ‖L z‖²``, shape (l, k); None for none.
-        possible: Whether links must be possible bodies.
+        possible: Whether links must be physically possible.
         rows: Linear rows on the parameters; None for none.
 
     Raises:
-        IdentifiabilityError: Shapes do not fit, the reference is impossible, or the data have no noise at all.
+        IdentifiabilityError: Shapes do not match, the reference is impossible, or the data have no noise.
     """
     unknowns, noise = problem.unknowns, problem.noise
     if not noise > 0.0:
         raise IdentifiabilityError(
-            "the data have no noise at all, and so leave nothing to draw from; say what the sensors' noise is"
+            "the data have no noise, so that there is nothing to draw from; give the noise of the sensors"
         )
     count, links = len(unknowns), len(unknowns.start) // PARAMETER_COUNT
     system = np.concatenate([problem.matrix, problem.right[:, None]], axis=1) / noise
@@ -243,7 +244,7 @@ _DENSE = ("start", "data_right", "mode", "reference", "weights")
 
 
 def _shapes(posterior: Posterior) -> dict[str, tuple[int, ...]]:
-    """Gives the shape that each array must have, by what the first of them say."""
+    """Return the shape that each array must have, from the sizes of transform, data, prior and rows."""
     transform = np.asarray(posterior.transform)
     if transform.ndim != 2 or transform.shape[0] % PARAMETER_COUNT:
         raise IdentifiabilityError(f"the posterior's transform must be (10 n_links, k), not {transform.shape}")

@@ -1,13 +1,13 @@
-"""Straight flight between hard edges, with exact bounces, compiled.
+"""Straight trajectories with exact reflections at hard constraints, compiled.
 
-What is possible is convex: a particle meets no edge exactly when the place where it would end is inside. Only what is
-not inside there is looked at closer. A link's matrix ``X + t V`` becomes singular first at ``t = −1/μ``, with ``μ`` the
-least eigenvalue of ``F⁻¹ V F⁻ᵀ`` and ``X = F Fᵀ``; the edge's normal there is ``u uᵀ``, with ``u`` what the matrix then
-sends to zero. A flight with its bounces is undone by the same flight with the velocity turned round, and keeps volumes
-and speeds [Mohasel Afshar and Domke, "Reflection, refraction, and Hamiltonian Monte Carlo", 2015].
+The possible region is convex: a particle meets no constraint exactly when its end point is inside; only other
+constraints are examined. A link's matrix ``X + t V`` first becomes singular at ``t = −1/μ``, with ``μ`` the least
+eigenvalue of ``F⁻¹ V F⁻ᵀ`` and ``X = F Fᵀ``; the normal there is ``u uᵀ``, with ``u`` the null vector of the singular
+matrix. A reflected trajectory is reversible and preserves volume and speed [Mohasel Afshar and Domke, "Reflection,
+refraction, and Hamiltonian Monte Carlo", 2015].
 
-A particle is followed by what its edges see of it, ``edges @ x``: a bounce changes that by a few columns of the edges'
-Gram matrix, which costs a thirtieth of seeing it anew.
+A particle is tracked by its constraint values, ``normals @ x``: a reflection changes them by a few columns of the Gram
+matrix of the normals, which costs a thirtieth of computing them anew.
 """
 
 from __future__ import annotations
@@ -25,92 +25,90 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 _SHORT = 1e-9
-"""Share of its way by which a flight stops before an edge, so that rounding does not carry it over."""
+"""Relative distance by which a trajectory stops before a constraint, so that rounding does not cross it. Set by
+judgement: far above rounding, far below any step."""
 
-_MOST_BOUNCES = 60
-"""A particle that bounces more often in one flight sits in a corner, and does not get through."""
+_MOST_REFLECTIONS = 60
+"""A particle with more reflections in one trajectory sits in a corner, and its move is rejected. Set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """The hard edges: matrices that must be positive definite, link by link, then margins that must be positive.
+class Boundary:
+    """Hard constraints: matrices that must be positive definite, link by link, then margins that must be positive.
 
     Attributes:
-        links: How many matrices there are, b.
+        links: Number of matrices, b.
         start: Ten entries of each matrix and the margins, at ``x = 0``, shape (10 b + m,).
-        edges: How they change with ``x``, shape (10 b + m, d).
+        normals: Their derivatives by ``x``, shape (10 b + m, d).
     """
 
     links: int
     start: FloatArray
-    edges: FloatArray
+    normals: FloatArray
 
     @cached_property
     def gram(self) -> FloatArray:
-        """``edges edgesᵀ``."""
-        return np.ascontiguousarray(self.edges @ self.edges.T)
+        """``normals normalsᵀ``."""
+        return np.ascontiguousarray(self.normals @ self.normals.T)
 
-    def see(self, x: FloatArray) -> FloatArray:
-        """Gives entries and margins at places in columns, shape (n, 10 b + m)."""
-        return np.ascontiguousarray(self.start + x.T @ self.edges.T)
+    def evaluate(self, x: FloatArray) -> FloatArray:
+        """Return entries and margins at points in columns, shape (n, 10 b + m)."""
+        return np.ascontiguousarray(self.start + x.T @ self.normals.T)
 
-    def fly(
-        self, x: FloatArray, velocity: FloatArray, time: FloatArray, seen: FloatArray
+    def advance(
+        self, x: FloatArray, velocity: FloatArray, time: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray, Any]:
-        """Gives places, velocities, and which particles got through, after a flight.
+        """Return positions, velocities, and which particles completed their trajectories.
 
         Args:
-            x: Places, one per column, all of them inside, shape (d, n).
+            x: Positions, one per column, all of them inside, shape (d, n).
             velocity: Shape (d, n).
-            time: How long each flies, shape (n,).
-            seen: What the edges see of `x`; afterwards, of the new places.
+            time: Duration of each, shape (n,).
+            values: Constraint values at `x`; replaced by those at the new positions.
         """
-        place, speed = np.array(x.T, order="C"), np.array(velocity.T, order="C")
-        change = np.ascontiguousarray(speed @ self.edges.T)
-        through = _fly(place, speed, time, seen, change, self.links, self.edges, self.gram, _MOST_BOUNCES)
-        return np.ascontiguousarray(place.T), np.ascontiguousarray(speed.T), through
+        position, speed = np.array(x.T, order="C"), np.array(velocity.T, order="C")
+        rates = np.ascontiguousarray(speed @ self.normals.T)
+        through = _advance(position, speed, time, values, rates, self.links, self.normals, self.gram, _MOST_REFLECTIONS)
+        return np.ascontiguousarray(position.T), np.ascontiguousarray(speed.T), through
 
 
 _compiled = njit(cache=True, nogil=True, error_model="numpy")
 
 
-def _is_positive_plain(seen, change, first, time):  # type: ignore[no-untyped-def]
-    """Tells whether the matrix whose entries begin at `first` is positive definite after some time."""
-    a00 = seen[first] + time * change[first]
+@_compiled
+def _is_positive(values, rates, first, time):  # type: ignore[no-untyped-def]
+    """Return whether the matrix whose entries begin at `first` is positive definite after some time."""
+    a00 = values[first] + time * rates[first]
     if not a00 > 0.0:
         return False
-    a10 = seen[first + 1] + time * change[first + 1]
-    a20 = seen[first + 3] + time * change[first + 3]
-    a30 = seen[first + 6] + time * change[first + 6]
+    a10 = values[first + 1] + time * rates[first + 1]
+    a20 = values[first + 3] + time * rates[first + 3]
+    a30 = values[first + 6] + time * rates[first + 6]
     l10, l20, l30 = a10 / a00, a20 / a00, a30 / a00
-    d1 = seen[first + 2] + time * change[first + 2] - l10 * a10
+    d1 = values[first + 2] + time * rates[first + 2] - l10 * a10
     if not d1 > 0.0:
         return False
-    c21 = seen[first + 4] + time * change[first + 4] - l20 * a10
-    c31 = seen[first + 7] + time * change[first + 7] - l30 * a10
+    c21 = values[first + 4] + time * rates[first + 4] - l20 * a10
+    c31 = values[first + 7] + time * rates[first + 7] - l30 * a10
     l21, l31 = c21 / d1, c31 / d1
-    d2 = seen[first + 5] + time * change[first + 5] - l20 * a20 - l21 * c21
+    d2 = values[first + 5] + time * rates[first + 5] - l20 * a20 - l21 * c21
     if not d2 > 0.0:
         return False
-    c32 = seen[first + 8] + time * change[first + 8] - l30 * a20 - l31 * c21
-    return seen[first + 9] + time * change[first + 9] - l30 * a30 - l31 * c31 - c32 * c32 / d2 > 0.0
+    c32 = values[first + 8] + time * rates[first + 8] - l30 * a20 - l31 * c21
+    return values[first + 9] + time * rates[first + 9] - l30 * a30 - l31 * c31 - c32 * c32 / d2 > 0.0
 
 
-_is_positive = _compiled(_is_positive_plain)
-
-
-def _rotate_plain(matrix, p, q, cosine, sine):  # type: ignore[no-untyped-def]
-    """Turns columns p and q of a matrix of four rows."""
+@_compiled
+def _rotate(matrix, p, q, cosine, sine):  # type: ignore[no-untyped-def]
+    """Rotate columns p and q of a matrix of four rows."""
     for k in range(4):
         one, other = matrix[k, p], matrix[k, q]
         matrix[k, p], matrix[k, q] = cosine * one - sine * other, sine * one + cosine * other
 
 
-_rotate = _compiled(_rotate_plain)
-
-
-def _least_pair_plain(matrix):  # type: ignore[no-untyped-def]
-    """Gives the least eigenvalue of a symmetric 4 × 4 matrix, and its vector, by Jacobi's rotations; changes it."""
+@_compiled
+def _least_pair(matrix):  # type: ignore[no-untyped-def]
+    """Return the least eigenpair of a symmetric 4 × 4 matrix by Jacobi rotations, in position."""
     vectors, other_way = np.zeros((4, 4)), matrix.T
     for row in range(4):
         vectors[row, row] = 1.0
@@ -138,23 +136,21 @@ def _least_pair_plain(matrix):  # type: ignore[no-untyped-def]
     return matrix[least, least], vectors[:, least]
 
 
-_least_pair = _compiled(_least_pair_plain)
-
-
-def _first_singular_plain(seen, change, first, sent):  # type: ignore[no-untyped-def]
-    """Gives when a matrix, positive definite now, first is singular, and writes what it then sends to zero."""
+@_compiled
+def _first_singular(values, rates, first, null):  # type: ignore[no-untyped-def]
+    """Return when a positive definite matrix first becomes singular; write its null vector then to `null`."""
     factor, relative = np.zeros((4, 4)), np.empty((4, 4))
     for entry in range(10):
         row, column = ROWS[entry], COLUMNS[entry]
-        value = seen[first + entry]
+        value = values[first + entry]
         for k in range(column):
             value -= factor[row, k] * factor[column, k]
         if row == column:
             factor[row, row] = np.sqrt(max(value, 1e-300))
         else:
             factor[row, column] = value / factor[column, column]
-        relative[row, column] = change[first + entry]
-        relative[column, row] = change[first + entry]
+        relative[row, column] = rates[first + entry]
+        relative[column, row] = rates[first + entry]
     # F⁻¹ V, and then F⁻¹ (F⁻¹ V)ᵀ.
     for _ in range(2):
         for column in range(4):
@@ -170,78 +166,69 @@ def _first_singular_plain(seen, change, first, sent):  # type: ignore[no-untyped
     for row in range(3, -1, -1):
         value = vector[row]
         for k in range(row + 1, 4):
-            value -= factor[k, row] * sent[k]
-        sent[row] = value / factor[row, row]
+            value -= factor[k, row] * null[k]
+        null[row] = value / factor[row, row]
     return -1.0 / least
 
 
-_first_singular = _compiled(_first_singular_plain)
-
-
-def _next_edge_plain(seen, change, links, left, vector):  # type: ignore[no-untyped-def]
-    """Gives when a particle meets an edge, at most `left`, and which (−1: none); writes what that matrix then loses."""
-    hit, which = left, -1
-    sent = np.zeros(4)
-    for row in range(10 * links, len(seen)):
-        if change[row] < 0.0 and seen[row] + change[row] * hit < 0.0:
-            hit, which = max(seen[row], 0.0) / -change[row], row
+@_compiled
+def _next_contact(values, rates, links, left, vector):  # type: ignore[no-untyped-def]
+    """Return when, at most `left`, and which constraint a particle meets (−1: none); write the null vector."""
+    contact, which = left, -1
+    null = np.zeros(4)
+    for row in range(10 * links, len(values)):
+        if rates[row] < 0.0 and values[row] + rates[row] * contact < 0.0:
+            contact, which = max(values[row], 0.0) / -rates[row], row
     for link in range(links):
-        if not _is_positive(seen, change, 10 * link, hit):
-            when = _first_singular(seen, change, 10 * link, sent)
-            if when < hit:
-                hit, which = when, 10 * link
-                vector[:] = sent
-    return hit, which
+        if not _is_positive(values, rates, 10 * link, contact):
+            when = _first_singular(values, rates, 10 * link, null)
+            if when < contact:
+                contact, which = when, 10 * link
+                vector[:] = null
+    return contact, which
 
 
-_next_edge = _compiled(_next_edge_plain)
-
-
-def _mirror_plain(speed, change, first, weights, edges, gram):  # type: ignore[no-untyped-def]
-    """Mirrors a velocity, and what the edges see of it, at the edge whose normal is weighted rows of `edges`."""
-    outwards, length = 0.0, 0.0
+@_compiled
+def _reflect(speed, rates, first, weights, normals, gram):  # type: ignore[no-untyped-def]
+    """Mirror a velocity, and its constraint rates, at the constraint whose normal is weighted rows of `normals`."""
+    outward, length = 0.0, 0.0
     for one in range(len(weights)):
-        outwards += weights[one] * change[first + one]
+        outward += weights[one] * rates[first + one]
         for other in range(len(weights)):
             length += weights[one] * gram[first + one, first + other] * weights[other]
     for one in range(len(weights)):
-        factor = 2.0 * outwards / length * weights[one]
+        factor = 2.0 * outward / length * weights[one]
         for column in range(len(speed)):
-            speed[column] -= factor * edges[first + one, column]
-        for column in range(len(change)):
-            change[column] -= factor * gram[first + one, column]
+            speed[column] -= factor * normals[first + one, column]
+        for column in range(len(rates)):
+            rates[column] -= factor * gram[first + one, column]
 
 
-_mirror = _compiled(_mirror_plain)
-
-
-def _fly_plain(place, speed, time, seen, change, links, edges, gram, most):  # type: ignore[no-untyped-def]
-    """Flies each particle, one per row, in place; gives which got through."""
-    through = np.ones(len(seen), dtype=np.bool_)
+@_compiled
+def _advance(position, speed, time, values, rates, links, normals, gram, most):  # type: ignore[no-untyped-def]
+    """Advance each particle, one per row, in position; return which completed their trajectories."""
+    through = np.ones(len(values), dtype=np.bool_)
     vector, weights, single = np.zeros(4), np.zeros(10), np.ones(1)
-    for n in range(len(seen)):
+    for n in range(len(values)):
         left = time[n]
-        for bounce in range(most + 1):
-            hit, which = _next_edge(seen[n], change[n], links, left, vector)
-            flown = left if which < 0 else hit * (1.0 - _SHORT)
-            for column in range(place.shape[1]):
-                place[n, column] += flown * speed[n, column]
-            for column in range(seen.shape[1]):
-                seen[n, column] += flown * change[n, column]
-            left -= flown
+        for reflection in range(most + 1):
+            contact, which = _next_contact(values[n], rates[n], links, left, vector)
+            moved = left if which < 0 else contact * (1.0 - _SHORT)
+            for column in range(position.shape[1]):
+                position[n, column] += moved * speed[n, column]
+            for column in range(values.shape[1]):
+                values[n, column] += moved * rates[n, column]
+            left -= moved
             if which < 0:
                 break
-            if bounce == most:
+            if reflection == most:
                 through[n] = False
             elif which >= 10 * links:
-                _mirror(speed[n], change[n], which, single, edges, gram)
+                _reflect(speed[n], rates[n], which, single, normals, gram)
             else:
                 largest = max(abs(vector[0]), abs(vector[1]), abs(vector[2]), abs(vector[3]))
                 for entry in range(10):
                     one, other = vector[ROWS[entry]] / largest, vector[COLUMNS[entry]] / largest
                     weights[entry] = one * other * COUNTS[entry]
-                _mirror(speed[n], change[n], which, weights, edges, gram)
+                _reflect(speed[n], rates[n], which, weights, normals, gram)
     return through
-
-
-_fly = _compiled(_fly_plain)

@@ -1,7 +1,7 @@
-"""Factors of many symmetric 4 × 4 matrices at once, written out: a few dozen array operations whatever their number.
+"""LDLᵀ factors and inverses of many symmetric 4 × 4 matrices at once, in a few dozen array operations.
 
-A symmetric matrix is its lower triangle, row by row: ten entries along the first axis. Links and chains follow it, so
-that each operation runs over thousands of matrices in one stretch of memory.
+A symmetric matrix is given by its lower triangle, row by row: ten entries along the first axis. Links and chains follow
+it, so that each operation runs over thousands of matrices that are contiguous in memory.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ COLUMNS = np.array([0, 0, 1, 0, 1, 2, 0, 1, 2, 3])
 """Column of each entry."""
 
 COUNTS = np.where(ROWS == COLUMNS, 1.0, 2.0)
-"""How often each entry stands in the whole matrix."""
+"""Number of times each entry occurs in the full matrix."""
 
 DIAGONAL = np.flatnonzero(ROWS == COLUMNS)
-"""Which entries are on the diagonal."""
+"""Numbers of the entries on the diagonal."""
 
 
 def to_matrices(entries: FloatArray) -> FloatArray:
-    """Gives whole matrices, shape (..., 4, 4), of entries of shape (..., 10): here the entries come last."""
+    """Return full matrices, shape (..., 4, 4), of entries of shape (..., 10); here the entries come last."""
     matrices = np.empty((*entries.shape[:-1], 4, 4))
     matrices[..., ROWS, COLUMNS] = entries
     matrices[..., COLUMNS, ROWS] = entries
@@ -35,10 +35,10 @@ def to_matrices(entries: FloatArray) -> FloatArray:
 
 
 def factor_ldl(entries: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives ``L`` and ``d`` of ``X = L diag(d) Lᵀ``: what is below the diagonal (6, ...), and pivots (4, ...).
+    """Return ``L`` and ``d`` of ``X = L diag(d) Lᵀ``: entries below the diagonal (6, ...), and pivots (4, ...).
 
-    A matrix is positive definite exactly where all four pivots are positive; where one is not, those after it mean
-    nothing, and may be any number or none.
+    A matrix is positive definite exactly where all four pivots are positive; where one is not, those after it are
+    undefined.
     """
     a00, a10, a11, a20, a21, a22, a30, a31, a32, a33 = entries
     below, pivots = np.empty((6, *a00.shape)), np.empty((4, *a00.shape))
@@ -59,13 +59,13 @@ def factor_ldl(entries: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def are_positive(pivots: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Tells which matrices are positive definite, shape (...,), by their pivots (4, ...)."""
+    """Return which matrices are positive definite, shape (...,), by their pivots (4, ...)."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.all(pivots > 0.0, axis=0))
 
 
 def invert_ldl(below: FloatArray, pivots: FloatArray) -> FloatArray:
-    """Gives the entries of ``X⁻¹``, shape (10, ...), by the factors of positive definite matrices."""
+    """Return the entries of ``X⁻¹``, shape (10, ...), from the factors of positive definite matrices."""
     l10, l20, l21, l30, l31, l32 = below
     with np.errstate(all="ignore"):
         e0, e1, e2, e3 = 1.0 / pivots

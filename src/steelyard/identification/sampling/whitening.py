@@ -1,9 +1,9 @@
-"""Coordinates in which a posterior is about a unit Gaussian, and the posterior written in them.
+"""Whitening of a posterior: coordinates in which it is nearly a unit Gaussian.
 
-Equations among the rows are eliminated first: ``z = offset + basis y``. Then comes the point that minimises the energy
-less the logarithm of the distance to each edge: of each row, and of ``det P`` of links without weight. An edge at which
-the energy falls outwards with slope λ, so that the density decays inwards over 1/λ, has that point 1/λ inside and a
-curvature of λ² there, as a sampler needs it, whether the edge binds or not. The Hessian at this *centre* whitens.
+Equations among the rows are eliminated first: ``z = offset + basis y``. Then the *centre* is found, which minimises the
+energy with a logarithmic barrier for each row, and for ``det P`` of links without weight. At an active constraint with
+multiplier λ the density decays over 1/λ inwards; the barrier puts the centre 1/λ inside, with a curvature of λ² there,
+which is the scale that a sampler needs, whether the constraint is active or not. The Hessian at the centre whitens.
 """
 
 from __future__ import annotations
@@ -33,34 +33,41 @@ if TYPE_CHECKING:
     from steelyard.identification.sampling.posterior import Posterior
 
 _MOST_STEPS, _PATIENCE = 500, 12
+"""Newton steps in all, and at one strength of the data before it is reduced. Set by judgement."""
+
 _CLOSE = 1e-2
-"""Distance from an edge, in units of a link's own size, that is close."""
+"""Least distance from a constraint at the start, in units of a link's own size; Newton's method is slow nearer to it.
+Set by judgement."""
 
 _NEAR, _MOST_ROUNDS = 3.0, 8
-"""Standard deviations within which a row has a barrier."""
+"""Standard deviations from the centre within which a row has a barrier, and most rounds of adding such rows. Many rows
+farther away would shift the centre. Set by judgement."""
 
 _WEAKEST = 1e-8
-_SETTLED = 1e-9
-"""Half of the squared Newton decrement that counts as arrived."""
+"""Least factor on the data while the centre is approached. Set by judgement."""
+
+_ROUGH, _SETTLED = 0.01, 1e-9
+"""Expected decrease of the energy at which an intermediate problem, and the last one, counts as solved: the energy's
+unit is one, so that the centre is known far better than the posterior is wide."""
 
 
 @dataclass(frozen=True, eq=False)
 class WhitePosterior:
     """A posterior over ``x``, with ``z = offset + basis x``; chains are columns.
 
-    The energy is ``½ Σ curvature x² + slope·x + Σ w (tr X − log det X)`` up to a constant, with the links' entries
-    ``X = entries + turn x`` seen from their references, ``X = 1`` at these.
+    The energy is ``½ Σ curvature x² + slope·x + Σ w (tr X − log det X)`` up to a constant, with the links' matrices
+    ``X = entries + turn x`` relative to their references, where ``X = 1``.
 
     Attributes:
         offset: ``z`` at the centre, shape (k,).
         basis: Shape (k, d), d being k less the number of equations.
-        curvature: Of the quadratic terms, shape (d,), from 0 (they say nothing) to 1 (they say all).
-        slope: Of the quadratic terms at the centre, shape (d,).
+        curvature: Of the quadratic terms, shape (d,), from 0 (no information) to 1 (all of it).
+        slope: Gradient of the quadratic terms at the centre, shape (d,).
         entries: Of the links' matrices at the centre, in the order of `small_factors`, shape (10, b).
-        turn: Shape (10 b, d), entry by entry.
+        turn: Derivatives of the entries, shape (10 b, d), entry by entry.
         weights: Of these links, shape (b,).
         margins: Of the rows at the centre, positive, shape (m,).
-        normals: How the margins change, shape (m, d).
+        normals: Derivatives of the margins, shape (m, d).
     """
 
     offset: FloatArray
@@ -79,17 +86,17 @@ class WhitePosterior:
         return int(self.basis.shape[1])
 
     def points(self, x: FloatArray) -> FloatArray:
-        """Gives the unknowns ``z``, one point per row, shape (n, k), of whitened points in columns, shape (d, n)."""
+        """Return the unknowns ``z``, one point per row, shape (n, k), of whitened points in columns, shape (d, n)."""
         return np.asarray(self.offset + (self.basis @ x).T)
 
     def matrices(self, x: FloatArray) -> FloatArray:
-        """Gives the entries of the links' matrices, shape (10, b, n)."""
+        """Return the entries of the links' matrices, shape (10, b, n)."""
         links = self.entries.shape[1]
         return np.asarray((self.turn @ x).reshape(10, links, x.shape[1]) + self.entries[:, :, None])
 
 
 def whiten(posterior: Posterior) -> WhitePosterior:
-    """Gives a posterior in coordinates in which it is about a unit Gaussian.
+    """Whiten a posterior: return it in coordinates in which it is nearly a unit Gaussian.
 
     Raises:
         SolverError: Nothing is strictly possible within the rows, or neither data nor prior bound some direction.
@@ -97,7 +104,7 @@ def whiten(posterior: Posterior) -> WhitePosterior:
     offset, basis = _without_equations(posterior)
     energy = _Energy.of(posterior, offset, basis)
     near = np.zeros(len(energy.margins), dtype=np.bool_)
-    # Rows that are far away would push the centre about, when they are many.
+    # Barriers of many far rows would shift the centre.
     for _ in range(_MOST_ROUNDS):
         centre, whitening = _centre_and_whitening(energy.with_rows(near))
         margins, normals = energy.margins + energy.normals @ centre, energy.normals @ whitening
@@ -126,18 +133,18 @@ def whiten(posterior: Posterior) -> WhitePosterior:
 
 
 def _centre_and_whitening(energy: _Energy) -> tuple[FloatArray, FloatArray]:
-    """Gives the centre, shape (d,), and the inverse root of the Hessian there, shape (d, d).
+    """Return the centre, shape (d,), and the inverse root of the Hessian there, shape (d, d).
 
     Raises:
         SolverError: There is no centre.
     """
     centre = _find_centre(energy)
     if centre is None and energy.open:
-        raise SolverError("neither data nor prior say how large some parameters are; give the prior some weight")
+        raise SolverError("neither data nor prior bound some parameters; give the prior some weight")
     if centre is None:
         raise SolverError(
-            "no robot was found that is strictly possible within the constraints, so that none can be drawn; loosen "
-            "those that leave no room"
+            "no robot is strictly possible within the constraints, so that none can be drawn; relax those that leave "
+            "no room"
         )
     triangle = np.asarray(np.linalg.qr(energy.root(centre), mode="r"))
     # LAPACK's signs depend on rounding; the draws should not.
@@ -146,7 +153,7 @@ def _centre_and_whitening(energy: _Energy) -> tuple[FloatArray, FloatArray]:
 
 
 def _without_equations(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
-    """Gives a point that fulfils the equations among the rows, near the mode, and a scaled basis of what they leave."""
+    """Return a point near the mode that satisfies the equations, and a scaled basis of their null space."""
     scale = _scales(posterior)
     equations = _equations(posterior)
     if not np.any(equations):
@@ -164,7 +171,7 @@ def _without_equations(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
         offset = offset + scale * (right[:rank].T @ ((left[:, :rank].T @ missing) / values[:rank]))
     found = rows @ (posterior.start + posterior.transform @ offset)
     if np.any(np.abs(found - wanted) > EQUATION * np.maximum(posterior.row_sizes[equations], np.abs(wanted))):
-        raise SolverError("equations among the constraints contradict each other or what is not looked for; loosen one")
+        raise SolverError("equations among the constraints contradict each other, or fixed parameters; relax one")
     return offset, scale[:, None] * right[rank:].T
 
 
@@ -173,7 +180,7 @@ def _equations(posterior: Posterior) -> np.ndarray[tuple[int], np.dtype[np.bool_
 
 
 def _scales(posterior: Posterior) -> FloatArray:
-    """Gives how large a change of each unknown is large, shape (k,): by the links' own size, or by the data."""
+    """Return the scale of each unknown, shape (k,): by the links' own size, or by the data."""
     squares = np.sum(np.square(posterior.data_root), axis=0) + np.sum(np.square(posterior.prior_root), axis=0)
     if len(posterior.bodies):
         blocks = posterior.transform.reshape(len(posterior.reference), PARAMETER_COUNT, -1)[posterior.bodies]
@@ -185,17 +192,17 @@ def _scales(posterior: Posterior) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Energy:
-    """The energy over ``y`` less the logarithms of the distances to the edges, for Newton's method.
+    """The energy over ``y`` with logarithmic barriers, for Newton's method.
 
     Attributes:
         matrix: Of the quadratic terms ``½ ‖matrix y − right‖²``.
         right: Their right side.
         entries: Of the links' matrices at ``y = 0``, shape (10, b).
-        turn: Shape (10 b, d).
+        turn: Derivatives of the entries, shape (10 b, d).
         weights: Shape (b,).
-        barrier: What each link's ``−log det`` counts here, shape (b,).
+        barrier: Factor on each link's ``−log det``, shape (b,).
         margins: Of the rows at ``y = 0``, in units of ``y``, shape (m,).
-        normals: Unit length each, shape (m, d).
+        normals: Unit normals of the rows, shape (m, d).
     """
 
     matrix: FloatArray
@@ -230,28 +237,27 @@ class _Energy:
         )
 
     def with_rows(self, chosen: Any) -> _Energy:
-        """Gives the energy with barriers at some of the rows only."""
+        """Return the energy with barriers of some of the rows only."""
         return replace(self, margins=self.margins[chosen], normals=self.normals[chosen])
 
     @property
     def open(self) -> bool:
-        """Whether neither quadratic terms nor weights bound some direction; rows may."""
+        """Whether neither quadratic terms nor weights bound some direction; rows may do so."""
         weighed = np.tile(self.weights > 0.0, 10)
         triangle = np.asarray(np.linalg.qr(np.concatenate([self.matrix, self.turn[weighed]]), mode="r"))
         sizes = np.abs(np.diagonal(triangle))
         return len(triangle) < triangle.shape[1] or bool(np.min(sizes) <= 1e-12 * np.max(sizes))
 
     def slack(self, y: FloatArray) -> float:
-        """Gives by how much everything must be loosened, at least, for a point to be strictly inside; ≤ 0 if it is."""
-        entries = (self.entries + (self.turn @ y).reshape(10, -1)).T
-        least = np.linalg.eigvalsh(to_matrices(entries))[:, 0]
-        margins = self.margins + self.normals @ y
+        """Return the least relaxation of all constraints with which a point is strictly inside; ≤ 0 if it is."""
+        entries, margins = self._relaxed(y, 0.0)
+        least = np.linalg.eigvalsh(to_matrices(entries.T))[:, 0]
         return -float(np.min(np.concatenate([least, margins]), initial=np.inf))
 
     def value(self, y: FloatArray, slack: float) -> float:
-        """Gives the energy with everything loosened by `slack`; inf outside."""
+        """Return the energy with all constraints relaxed by `slack`; inf outside."""
         left = self.matrix @ y - self.right
-        entries, margins = self._loosened(y, slack)
+        entries, margins = self._relaxed(y, slack)
         _, pivots = factor_ldl(entries)
         if not np.all(are_positive(pivots)) or np.any(margins <= 0.0):
             return np.inf
@@ -260,16 +266,16 @@ class _Energy:
         return float(0.5 * left @ left + self.weights @ traces - self.barrier @ log_det - np.sum(np.log(margins)))
 
     def gradient(self, y: FloatArray, slack: float) -> FloatArray:
-        """Gives its gradient."""
-        entries, margins = self._loosened(y, slack)
+        """Return the gradient of `value`."""
+        entries, margins = self._relaxed(y, slack)
         pull = -self.barrier * invert_ldl(*factor_ldl(entries)) * COUNTS[:, None]
         pull[DIAGONAL] += self.weights
         gradient = self.matrix.T @ (self.matrix @ y - self.right) + self.turn.T @ pull.reshape(-1)
         return np.asarray(gradient - self.normals.T @ (1.0 / margins))
 
     def root(self, y: FloatArray, slack: float = 0.0) -> FloatArray:
-        """Gives a root of the Hessian: as many rows as terms."""
-        entries, margins = self._loosened(y, slack)
+        """Return a root of the Hessian, with as many rows as terms."""
+        entries, margins = self._relaxed(y, slack)
         below, pivots = factor_ldl(entries)
         links = entries.shape[1]
         factor = np.zeros((links, 4, 4))
@@ -278,13 +284,13 @@ class _Energy:
         factor *= np.sqrt(pivots).T[:, None, :]
         inverse = np.linalg.inv(factor)
         # −log det has the Hessian ‖F⁻¹ dX F⁻ᵀ‖², whose entries below the diagonal count twice.
-        seen = (inverse[:, None] @ to_matrices(np.eye(10)) @ np.swapaxes(inverse, 1, 2)[:, None])[..., ROWS, COLUMNS]
-        seen = seen * np.sqrt(COUNTS) * np.sqrt(self.barrier)[:, None, None]
-        cones = np.swapaxes(seen, 1, 2) @ np.swapaxes(self.turn.reshape(10, links, self.turn.shape[1]), 0, 1)
+        mapped = (inverse[:, None] @ to_matrices(np.eye(10)) @ np.swapaxes(inverse, 1, 2)[:, None])[..., ROWS, COLUMNS]
+        mapped = mapped * np.sqrt(COUNTS) * np.sqrt(self.barrier)[:, None, None]
+        cones = np.swapaxes(mapped, 1, 2) @ np.swapaxes(self.turn.reshape(10, links, self.turn.shape[1]), 0, 1)
         return np.concatenate([self.matrix, cones.reshape(self.turn.shape), self.normals / margins[:, None]])
 
     def newton_step(self, y: FloatArray, slack: float) -> tuple[FloatArray, float]:
-        """Gives Newton's step, and what it promises to gain."""
+        """Return Newton's step, and the decrease that it predicts."""
         gradient, root = self.gradient(y, slack), self.root(y, slack)
         hessian = root.T @ root
         scale = 1.0 / np.sqrt(np.maximum(np.diagonal(hessian), 1e-300))
@@ -294,24 +300,24 @@ class _Energy:
         return step, -0.5 * float(gradient @ step)
 
     def weakened(self, strength: float) -> _Energy:
-        """Gives the energy with quadratic terms whose roots are so much weaker."""
+        """Return the energy with the roots of its quadratic terms multiplied by `strength`."""
         return self if strength == 1.0 else replace(self, matrix=strength * self.matrix, right=strength * self.right)
 
-    def _loosened(self, y: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
+    def _relaxed(self, y: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
         entries = self.entries + (self.turn @ y).reshape(10, -1)
         entries[DIAGONAL] += slack
         return entries, self.margins + self.normals @ y + slack
 
 
 def _relative_entries(parameters: FloatArray, lower: FloatArray) -> FloatArray:
-    """Gives the entries of ``L⁻¹ P L⁻ᵀ``, shape (..., 10); linear in the parameters."""
+    """Return the entries of ``L⁻¹ P L⁻ᵀ``, shape (..., 10); linear in the parameters."""
     half = np.linalg.solve(lower, to_pseudo_inertia(parameters))
     whole = np.linalg.solve(lower, np.swapaxes(half, -1, -2))
     return np.asarray(whole[..., ROWS, COLUMNS])
 
 
 def _margins(posterior: Posterior, offset: FloatArray, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives the rows that are no equations as distances from their edges, in units of ``y``, and their normals."""
+    """Return the distances of the inequality rows from their bounds, in units of ``y``, and their normals."""
     open_rows = ~_equations(posterior)
     rows = posterior.rows[open_rows]
     values = rows @ (posterior.start + posterior.transform @ offset)
@@ -324,7 +330,7 @@ def _margins(posterior: Posterior, offset: FloatArray, basis: FloatArray) -> tup
         with np.errstate(invalid="ignore"):
             distance = sign * (values - bound)
         if np.any(distance[~moved] < -EQUATION * sizes[~moved]):
-            raise SolverError("a constraint on parameters that are not looked for does not hold; loosen it")
+            raise SolverError("a constraint on fixed parameters is violated; relax it")
         used = moved & np.isfinite(bound)
         margins.append(distance[used] / lengths[used])
         directions.append(sign * normals[used] / lengths[used, None])
@@ -332,32 +338,32 @@ def _margins(posterior: Posterior, offset: FloatArray, basis: FloatArray) -> tup
 
 
 def _find_centre(energy: _Energy) -> FloatArray | None:
-    """Gives the minimum of the energy with its barriers; None where nothing is inside of them.
+    """Return the minimum of the energy with its barriers; None where nothing is inside of them.
 
-    From outside, everything is loosened, and then less and less. Data that pull hard at an edge are weakened first, and
-    come back step by step: each minimum is a good start for the next.
+    From outside, all constraints are relaxed, and tightened step by step. Data that pull strongly at a constraint are
+    weakened first and restored step by step: each minimum is a good start for the next.
     """
     y = np.zeros(energy.turn.shape[1])
     needed = energy.slack(y)
-    # Also from the very edge the way is shorter when it is moved away first.
+    # From close to a constraint, too, it is faster to relax it first.
     slack = 0.0 if needed < -_CLOSE else 2.0 * max(needed, 0.0) + _CLOSE
     strength, growing, steps = 1.0, False, 0
     for _ in range(_MOST_STEPS):
         now = energy.weakened(strength)
         step, decrement = now.newton_step(y, slack)
         steps += 1
-        if decrement <= 0.01 and slack > 0.0:
+        if decrement <= _ROUGH and slack > 0.0:
             needed, steps = energy.slack(y), 0
             if needed < 0.0:
                 slack = 0.0
             elif needed < 0.5 * slack:
-                # The centre of the looser problem is inside of a tighter one.
+                # The centre of the relaxed problem is inside a tighter one.
                 slack = needed + 0.2 * (slack - needed)
             elif strength > _WEAKEST:
                 strength *= 0.1
             else:
                 return None
-        elif decrement <= 0.01 and strength < 1.0:
+        elif decrement <= _ROUGH and strength < 1.0:
             strength, growing = min(1.0, 5.0 * strength), True
         elif decrement <= _SETTLED and strength == 1.0:
             return y
