@@ -236,7 +236,7 @@ def faults(study: Study) -> None:
     others = [(robot, motion, seed) for robot in ROBOTS for motion in ("sway", "reach", "limp") for seed in (0, 1)]
     elsewhere = _in_parallel(_clean, others)
     study.raw["faults"] = {
-        "list": {name: fault.words for name, fault in FAULTS.items()},
+        "list": {name: fault.description for name, fault in FAULTS.items()},
         "by_seed": found,
         "clean_elsewhere": {" ".join(map(str, case)): words for case, words in zip(others, elsewhere, strict=True)},
     }

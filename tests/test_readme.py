@@ -53,7 +53,7 @@ def test_the_fault_shown_is_the_fault_found() -> None:
     sentence, _, *lines, _ = told.strip().splitlines()
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
     (fault,) = FAULTS["upside down"].spoil(model, recording).inspect(model).faults
-    assert sentence == f"fault: {fault.words}"
+    assert sentence == f"fault: {fault.description}"
     assert tuple(line.strip() for line in lines) == fault.fix[: len(lines)]
 
 

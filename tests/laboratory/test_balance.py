@@ -95,8 +95,8 @@ def test_the_controller_knows_its_model_and_its_readings_alone(monkeypatch):
     heard = []
 
     class Watched(Controller):
-        def tell(self, row, readings):
-            told = super().tell(row, readings)
+        def update(self, row, readings):
+            told = super().update(row, readings)
             heard.append((row, readings, told))
             return told
 
@@ -112,7 +112,7 @@ def test_the_controller_knows_its_model_and_its_readings_alone(monkeypatch):
     assert model is robot("g1")
     stranger = Controller(robot("g1"), servo, task)
     for row, readings, told in heard[:800]:
-        np.testing.assert_array_equal(stranger.tell(row, readings).positions, told.positions)
+        np.testing.assert_array_equal(stranger.update(row, readings).positions, told.positions)
     # A run repeats itself.
     np.testing.assert_array_equal(again.com, run("g1", "CAD").com)
     np.testing.assert_array_equal(again.zmp, run("g1", "CAD").zmp)

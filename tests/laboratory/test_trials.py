@@ -11,7 +11,7 @@ from PIL import Image
 from steelyard import LaboratoryError, Payload, Setup, StanceError, Trajectory, load_model
 from steelyard.laboratory import MOTIONS, plan_motion, plan_postures, simulate
 from steelyard.stance.collision import joint_ranges
-from steelyard.stance.postures import Wish, solve_posture, wish_of_posture
+from steelyard.stance.postures import PostureTarget, describe_posture, solve_posture
 from steelyard.stance.standing import stand_up
 from tests.laboratory.trials import ROBOTS, robot, short_trial
 
@@ -34,9 +34,9 @@ def leaning(distance, *, seconds=3.0):
     share = np.clip(1.5 * time / seconds, 0.0, 1.0)
     path, q = [], standing.home
     for lean in share**3 * (10.0 - 15.0 * share + 6.0 * share**2):
-        com = standing.wish.com + distance * lean * standing.footing.forward
+        com = standing.target.com + distance * lean * standing.footing.forward
         posture = solve_posture(
-            standing.footing, Wish(standing.wish.upper, com, standing.wish.height, standing.wish.tilt), q
+            standing.footing, PostureTarget(standing.target.upper, com, standing.target.height, standing.target.tilt), q
         )
         assert posture.stands
         q = posture.q
@@ -101,7 +101,7 @@ class TestMotions:
         lower, upper = joint_ranges(footing.model)
         share = np.ptp(trajectory.positions, axis=0) / (upper - lower)
         assert np.all(share[footing.upper_columns] > 0.4)
-        com = [wish_of_posture(footing, positions).com @ footing.lateral for positions in trajectory.positions[::5]]
+        com = [describe_posture(footing, positions).com @ footing.lateral for positions in trajectory.positions[::5]]
         assert np.ptp(com) > 0.05
         assert trajectory.duration == pytest.approx(30.0)
 
@@ -119,14 +119,14 @@ class TestMotions:
     def test_given_postures_are_visited_in_turn(self):
         model = robot("g1")
         standing = stand_up(model)
-        wish = standing.wish
+        target = standing.target
         postures = []
         for side in (-1.0, 1.0):
-            com = wish.com + 0.04 * side * standing.footing.lateral
+            com = target.com + 0.04 * side * standing.footing.lateral
             postures.append(
-                solve_posture(standing.footing, Wish(wish.upper, com, wish.height - 0.03, wish.tilt), standing.home).q[
-                    7:
-                ]
+                solve_posture(
+                    standing.footing, PostureTarget(target.upper, com, target.height - 0.03, target.tilt), standing.home
+                ).q[7:]
             )
         trajectory = plan_postures(model, postures, hold=1.0, move=1.5)
         for posture in postures:
@@ -218,7 +218,7 @@ def test_a_contact_sheet_shows_the_robot(tmp_path):
     program = (
         "import os; os.environ.setdefault('MUJOCO_GL', 'egl')\n"
         "from steelyard import LaboratoryError, load_model, simulate\n"
-        "from steelyard.laboratory.pictures import draw_contact_sheet\n"
+        "from steelyard.laboratory.contact_sheet import draw_contact_sheet\n"
         "trial = simulate(load_model('g1'), 'sway', duration=6.0)\n"
         "try:\n    draw_contact_sheet(trial, 'sheet.png', count=2, columns=2)\n"
         "except LaboratoryError as error:\n    print(error)\n"

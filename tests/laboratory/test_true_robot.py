@@ -230,7 +230,7 @@ class TestSensors:
             (lambda: Instrument(delay=np.nan), "the delay of a sensor is nan"),
             (lambda: Instrument(rate=0.0), "the rate of a sensor is zero"),
             (lambda: Sensors(rate=0.0), "rate of the recording is 0.0"),
-            (lambda: Sensors(gyro=Instrument(rate=333.0)), "gyro gives 333 readings a second, which does not divide"),
+            (lambda: Sensors(gyro=Instrument(rate=333.0)), "the rate of the gyro, 333 Hz, does not divide"),
             (lambda: Sensors(encoder=Instrument(bias=0.1)), "encoders have offsets instead of a bias"),
             (lambda: Sensors(mounting=Instrument(noise=0.1)), "the mounting of a sensor has a bias, but no noise"),
             (lambda: Sensors(gyro=0.1), "the sensor 'gyro' is 0.1; give an Instrument"),

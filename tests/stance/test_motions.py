@@ -50,19 +50,19 @@ def test_threads_plan_what_one_thread_plans():
 def test_threads_share_a_standing_robot():
     """Inverse kinematics, efforts and collision checks of one `Standing`, all at once, as one after the other."""
     standing = stand_up(load_model("g1"))
-    footing, wish = standing.footing, standing.wish
+    footing, target = standing.footing, standing.target
     generator = np.random.default_rng(0)
-    wanted = [wish.com + generator.uniform(-0.02, 0.02, 2) for _ in range(64)]
+    wanted = [target.com + generator.uniform(-0.02, 0.02, 2) for _ in range(64)]
     velocity = generator.standard_normal(footing.pinocchio.nv)
 
     def work(com):
-        q = solve_posture(footing, type(wish)(wish.upper, com, wish.height, wish.tilt), standing.home).q
-        objection = standing.feasibility.objection_to_posture(q)
-        return np.concatenate([q, *required_efforts(footing, q, velocity, velocity)]), objection
+        q = solve_posture(footing, type(target)(target.upper, com, target.height, target.tilt), standing.home).q
+        violation = standing.feasibility.check_posture(q)
+        return np.concatenate([q, *required_efforts(footing, q, velocity, velocity)]), violation
 
     expected = [work(com) for com in wanted]
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(work, wanted))
-    for (numbers, objection), (same_numbers, same_objection) in zip(found, expected, strict=True):
+    for (numbers, violation), (same_numbers, same_violation) in zip(found, expected, strict=True):
         np.testing.assert_array_equal(numbers, same_numbers)
-        assert objection == same_objection
+        assert violation == same_violation

@@ -10,7 +10,7 @@ from steelyard import Setup, StanceError, Trajectory, load_model
 from steelyard.stance.collision import convex_pieces, joint_ranges
 from steelyard.stance.feasibility import required_efforts
 from steelyard.stance.footing import plant_feet
-from steelyard.stance.postures import Wish, solve_posture, wish_of_posture
+from steelyard.stance.postures import PostureTarget, describe_posture, solve_posture
 from steelyard.stance.standing import stand_up
 from steelyard.stance.support import inside_margin, zero_moment_points
 from steelyard.stance.trajectory import trace_course
@@ -41,42 +41,44 @@ def test_at_home_all_soles_are_on_the_ground(standing):
 
 
 def test_at_home_the_robot_balances_touches_nothing_and_carries_itself(standing):
-    assert standing.feasibility.objection_to_posture(standing.home) is None
+    assert standing.feasibility.check_posture(standing.home) is None
     data = standing.footing.model.pinocchio.createData()
     com = pin.centerOfMass(standing.footing.model.pinocchio, data, standing.home)
     assert inside_margin(standing.footing.support_polygon, com[:2]) > 0.02
-    assert standing.heights[0] < standing.wish.height < standing.heights[1]
+    assert standing.heights[0] < standing.target.height < standing.heights[1]
 
 
-def test_inverse_kinematics_gives_what_was_wished(standing):
+def test_inverse_kinematics_reaches_its_target(standing):
     generator = np.random.default_rng(0)
-    footing, home = standing.footing, standing.wish
+    footing, home = standing.footing, standing.target
     data = footing.model.pinocchio.createData()
     solved = 0
     for _ in range(20):
         upper = home.upper + 0.1 * generator.normal(size=len(home.upper))
         height = home.height + 0.3 * generator.uniform(-1, 1) * (standing.heights[1] - home.height)
-        wish = Wish(upper, home.com + 0.01 * generator.normal(size=2), height, 0.03 * generator.normal(size=3))
-        posture = solve_posture(footing, wish, standing.home)
+        target = PostureTarget(
+            upper, home.com + 0.01 * generator.normal(size=2), height, 0.03 * generator.normal(size=3)
+        )
+        posture = solve_posture(footing, target, standing.home)
         assert posture.stands
         for corners, foot in zip(sole_corners(footing, posture.q), footing.feet, strict=True):
             assert np.max(np.abs(corners[:, 2])) < 1e-3
             np.testing.assert_allclose(corners.mean(axis=0), foot.stand.translation, atol=1e-6)
-        if posture.fulfils:
+        if posture.meets_target:
             solved += 1
             com = pin.centerOfMass(footing.model.pinocchio, data, posture.q)
-            np.testing.assert_allclose(com[:2], wish.com, atol=1e-6)
+            np.testing.assert_allclose(com[:2], target.com, atol=1e-6)
             assert posture.q[2] == pytest.approx(height, abs=1e-6)
-            again = wish_of_posture(footing, posture.q[7:])
-            np.testing.assert_allclose(again.tilt, wish.tilt, atol=1e-5)
-            np.testing.assert_allclose(again.com, wish.com, atol=1e-5)
+            again = describe_posture(footing, posture.q[7:])
+            np.testing.assert_allclose(again.tilt, target.tilt, atol=1e-5)
+            np.testing.assert_allclose(again.com, target.com, atol=1e-5)
     assert solved >= 15
 
 
 def test_legs_stay_within_their_limits(standing):
-    low = Wish(standing.wish.upper, standing.wish.com, 0.3 * standing.wish.height, standing.wish.tilt)
+    low = PostureTarget(standing.target.upper, standing.target.com, 0.3 * standing.target.height, standing.target.tilt)
     posture = solve_posture(standing.footing, low, standing.home)
-    assert not posture.fulfils
+    assert not posture.meets_target
     for name in standing.footing.leg_joints:
         joint = standing.footing.model.joint(name)
         position = posture.q[7 + standing.footing.model.joints.index(name)]
@@ -88,7 +90,7 @@ def test_at_rest_the_zero_moment_point_is_under_the_centre_of_mass(standing):
     still = np.zeros(footing.model.velocity_size)
     _, total = required_efforts(footing, standing.home, still, still)
     assert total[2] == pytest.approx(9.81 * footing.model.total_mass, rel=1e-9)
-    np.testing.assert_allclose(zero_moment_points(total), standing.wish.com, atol=1e-7)
+    np.testing.assert_allclose(zero_moment_points(total), standing.target.com, atol=1e-7)
 
 
 def test_feet_share_all_of_the_load_and_joints_carry_it(standing):
@@ -143,13 +145,13 @@ def test_a_courses_velocities_are_the_changes_of_its_positions(standing):
     middle = np.mean(joint_ranges(model), axis=0)[standing.footing.upper_columns]
     path, q = [], standing.home
     for lift in wave:
-        wish = Wish(
-            standing.wish.upper + 0.2 * lift * np.sign(middle - standing.wish.upper),
-            standing.wish.com + 0.02 * lift * standing.footing.lateral,
-            standing.wish.height - 0.02 * lift,
+        target = PostureTarget(
+            standing.target.upper + 0.2 * lift * np.sign(middle - standing.target.upper),
+            standing.target.com + 0.02 * lift * standing.footing.lateral,
+            standing.target.height - 0.02 * lift,
             np.array([0.05, -0.04, 0.06]) * lift,
         )
-        q = solve_posture(standing.footing, wish, q).q
+        q = solve_posture(standing.footing, target, q).q
         path.append(q[7:])
     course = trace_course(standing.footing, trajectory_of(standing, time=time, positions=np.array(path)), 2000.0)
     step = course.time[1]

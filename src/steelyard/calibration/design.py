@@ -24,7 +24,7 @@ from steelyard.calibration.start import starting_states
 from steelyard.exceptions import IdentifiabilityError, StanceError
 from steelyard.kinematics import one_blas_thread
 from steelyard.recording import Recording
-from steelyard.stance import Wish, inside_margin, solve_posture, stand_up
+from steelyard.stance import PostureTarget, inside_margin, solve_posture, stand_up
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ def draw_flat_poses(
         standing = footed[number % placements]
         wish = _wish(standing, generator, moving)
         for share in _NEARER:
-            posture = solve_posture(standing.footing, _nearer(wish, standing.wish, share), home.home)
-            if posture.stands and standing.feasibility.objection_to_posture(posture.q) is None:
+            posture = solve_posture(standing.footing, _nearer(wish, standing.target, share), home.home)
+            if posture.stands and standing.feasibility.check_posture(posture.q) is None:
                 found.append(posture.q)
                 margins.append(_margin(standing, posture.q))
                 where.append(number % placements)
@@ -167,9 +167,9 @@ def draw_flat_poses(
     )
 
 
-def _nearer(wish: Wish, home: Wish, share: float) -> Wish:
+def _nearer(wish: PostureTarget, home: PostureTarget, share: float) -> PostureTarget:
     """Gives a wish that is only a share of the way from home."""
-    return Wish(
+    return PostureTarget(
         home.upper + share * (wish.upper - home.upper),
         home.com + share * (wish.com - home.com),
         home.height + share * (wish.height - home.height),
@@ -195,8 +195,8 @@ def _stand(stand: pin.SE3) -> tuple[float, float, float]:
     return (*stand.translation[:2].tolist(), float(np.arctan2(stand.rotation[1, 0], stand.rotation[0, 0])))
 
 
-def _wish(standing: Standing, generator: np.random.Generator, moving: Sequence[str]) -> Wish:
-    footing, home = standing.footing, standing.wish
+def _wish(standing: Standing, generator: np.random.Generator, moving: Sequence[str]) -> PostureTarget:
+    footing, home = standing.footing, standing.target
     right, left, back, front = standing.reach
     across, along = generator.uniform([-right, -back], [left, front])
     com = home.com + _SWAY * (across * footing.lateral + along * footing.forward)
@@ -206,7 +206,7 @@ def _wish(standing: Standing, generator: np.random.Generator, moving: Sequence[s
         if joint in moving:
             ends = upper[number] + _SHARE * (np.array([low[number], high[number]]) - upper[number])
             upper[number] = generator.uniform(*ends)
-    return Wish(upper, com, float(generator.uniform(*standing.heights)), generator.uniform(-_TILT, _TILT, 3))
+    return PostureTarget(upper, com, float(generator.uniform(*standing.heights)), generator.uniform(-_TILT, _TILT, 3))
 
 
 def _margin(standing: Standing, q: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""The virtual laboratory: a true robot that differs from its model, on a floor, with sensors like real ones."""
+"""The virtual laboratory: a true robot that differs from its model, on a floor, with realistic sensors."""
 
 from steelyard.laboratory.balance import BalanceRun, simulate_balance
 from steelyard.laboratory.events import Event

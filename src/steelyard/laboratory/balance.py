@@ -1,4 +1,4 @@
-"""The payoff: the same balance controller on the same true robot, with one model or another to believe."""
+"""Balance runs: the same controller on the same true robot, with one model or another."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pinocchio as pin
 
 from steelyard.exceptions import LaboratoryError
 from steelyard.laboratory.balance_control import CONTROL_PERIOD, Controller
-from steelyard.laboratory.balance_senses import Senses
 from steelyard.laboratory.events import FALL_DROP, FALL_TILT, find_events
+from steelyard.laboratory.feedback_sensors import FeedbackSensors
 from steelyard.laboratory.hose import Hose
 from steelyard.laboratory.physics import collect_states
 from steelyard.laboratory.servo import tune_servo
-from steelyard.laboratory.world import TIME_STEP, build_world
+from steelyard.laboratory.world import TIME_STEP, build_world, set_configuration
 from steelyard.motion import check_offsets
 from steelyard.stance import BALANCE_DURATION, Course, as_seed, plan_balance, plant_feet, stand_up, zero_moment_points
 
@@ -34,19 +34,20 @@ if TYPE_CHECKING:
     from steelyard.stance import BalanceTask, Footing
 
 SETTLING = 3.0
-"""Seconds for which the robot stands under control before the task begins; they are not recorded."""
+"""Seconds under control before the task begins, not recorded. Set by judgement: several time constants of the
+feedback."""
 
 _STEPS = round(CONTROL_PERIOD / TIME_STEP)
 
 
 @dataclass(frozen=True, eq=False)
 class TrackingError:
-    """How far something was from where it should have been, on the ground.
+    """A tracking error on the ground.
 
     Attributes:
         rms: Root mean square distance, m.
         greatest: Greatest distance, m.
-        mean: Mean of the error along x and y of the world, shape (2,), m: the part that lasts.
+        mean: Mean error along x and y of the world, shape (2,), m: the constant part.
         moving: Root mean square distance from that mean, m: ``rms² = |mean|² + moving²``.
     """
 
@@ -56,7 +57,7 @@ class TrackingError:
     moving: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the numbers in millimetres."""
+        """Return the numbers in millimetres."""
         return {
             "rms_mm": 1e3 * self.rms,
             "greatest_mm": 1e3 * self.greatest,
@@ -66,7 +67,7 @@ class TrackingError:
 
 
 def tracking_error(actual: FloatArray, reference: FloatArray) -> TrackingError:
-    """Gives how far points were from where they should have been, shape (n, 2) each."""
+    """Return the error of points against their reference, shape (n, 2) each."""
     error = actual - reference
     distance = np.linalg.norm(error, axis=1)
     mean = error.mean(axis=0)
@@ -80,18 +81,18 @@ def tracking_error(actual: FloatArray, reference: FloatArray) -> TrackingError:
 
 @dataclass(frozen=True, eq=False)
 class BalanceRun:
-    """What became of a balance task on a true robot.
+    """The result of a balance task on a true robot.
 
     Attributes:
         time: `CONTROL_PERIOD` apart, shape (n,), s, from the beginning of the task; shorter than it where the robot
-            fell, and from when it was let go where it did not even stand until then.
+            fell, and from its release where it fell before the task began.
         com: True centre of mass on the ground, shape (n, 2), m.
-        com_reference: Where it should have been, shape (n, 2), m.
+        com_reference: Its reference, shape (n, 2), m.
         zmp: True zero-moment point, of the floor's forces, shape (n, 2), m.
-        zmp_reference: Where it should have been, by the pendulum, shape (n, 2), m.
-        com_believed: Where the controller took the centre of mass to be, shape (n, 2), m.
-        support: Corners of the support polygon, counter-clockwise, shape (k, 2), m.
-        events: What went wrong, in order of time.
+        zmp_reference: Its reference, that of the pendulum, shape (n, 2), m.
+        com_believed: The controller's estimate of the centre of mass, shape (n, 2), m.
+        support: Vertices of the support polygon, counter-clockwise, shape (k, 2), m.
+        events: Falls, slips and limits reached, in order of time.
     """
 
     time: FloatArray
@@ -110,7 +111,7 @@ class BalanceRun:
 
     @cached_property
     def com_error(self) -> TrackingError:
-        """How far the true centre of mass was from its reference.
+        """Error of the true centre of mass.
 
         Raises:
             LaboratoryError: The robot fell.
@@ -120,7 +121,7 @@ class BalanceRun:
 
     @cached_property
     def zmp_error(self) -> TrackingError:
-        """How far the true zero-moment point was from its reference.
+        """Error of the true zero-moment point.
 
         Raises:
             LaboratoryError: The robot fell.
@@ -131,12 +132,12 @@ class BalanceRun:
     def _check_standing(self) -> None:
         if self.fall is not None:
             raise LaboratoryError(
-                f"the robot fell at {self.fall.start:.2f} s ({self.fall.detail}): what it did until then is no "
-                "tracking; choose another task or model, or see run.events"
+                f"the robot fell at {self.fall.start:.2f} s ({self.fall.detail}): there is no "
+                "tracking error; choose another task or model, or see run.events"
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the errors as plain numbers; None where the robot fell."""
+        """Return the errors as plain numbers; None where the robot fell."""
         fell = self.fall is not None
         return {
             "fell_at": None if self.fall is None else self.fall.start,
@@ -163,25 +164,25 @@ def simulate_balance(
     offsets: Mapping[str, float] | None = None,
     hose: Hose | None = None,
 ) -> BalanceRun:
-    """Lets a balance controller that believes a model do a task on the true robot of a trial.
+    """Simulate a balance task on the true robot of a trial, with a controller that uses a model.
 
-    The task is stated in the world and drawn by `seed`, the same for every model: a path of the true robot's centre of
-    mass, with the pendulum's zero-moment point that belongs to it. Noise, gains and servos are the same too. The model
-    decides what the controller makes of them: postures, torques, and where it takes the centre of mass to be.
+    The task is drawn by `seed` and the same for every model: a path of the true robot's centre of mass in the world,
+    with the zero-moment point of the linear inverted pendulum. Noise, gains and servos are the same too. The model
+    determines the controller's postures, torques and estimate of the centre of mass.
 
     Args:
-        trial: Its true robot with its sensors (see `Trial.with_noise` for others), whatever it did in the trial.
-        model: What the controller believes of the robot.
-        seed: Of the task and of the noise.
+        trial: A trial of the true robot, with its sensors (see `Trial.with_noise` for others).
+        model: The controller's model of the robot.
+        seed: Seed of the task and of the noise.
         duration: Seconds.
-        offsets: Of the encoders, as calibration found them: what the controller adds to their readings, rad or m by
-            joint; none by default.
-        hose: A force at the root link that no sensor feels.
+        offsets: Encoder offsets found by calibration, which the controller adds to the readings, rad or m by joint;
+            none by default.
+        hose: A force at the root link that no sensor measures.
 
     Raises:
-        LaboratoryError: An argument makes no sense, or the robot lacks a sensor that the controller needs.
-        MotionError: An offset is of a joint that is not there.
-        StanceError: The task cannot be done as the model has it.
+        LaboratoryError: An argument is not valid, or the robot lacks a sensor that the controller needs.
+        MotionError: An offset is of an unknown joint.
+        StanceError: The task is not feasible for the model.
     """
     truth = trial.truth
     _check_robot(truth.model, model)
@@ -197,32 +198,31 @@ def simulate_balance(
     world = build_world(standing.footing, truth.model, servo, standing.feasibility.clearances)
     settling = round(SETTLING / CONTROL_PERIOD)
     rows = np.maximum(np.arange(settling + len(controller.plan.zmp)) - settling, 0)
-    senses = Senses(world, truth, trial.sensors, known, as_seed(seed), len(rows))
+    sensors = FeedbackSensors(world, truth, trial.sensors, known, as_seed(seed), len(rows))
     times = TIME_STEP * np.arange(_STEPS * len(rows), dtype=np.float64)
     pull = (hose or Hose()).pull(times, np.random.default_rng([as_seed(seed), 6]))
-    states, believed = _play(world, controller, senses, rows, pull)
+    states, believed = _play(world, controller, sensors, rows, pull)
     return _judge(states, task, controller, believed, servo, standing.footing, settling)
 
 
 def _check_robot(robot: Model, model: Model) -> None:
     if model.joints != robot.joints or model.links != robot.links:
         raise LaboratoryError(
-            f"the controller believes in {model.name}, which has other links or joints than the robot, {robot.name}; "
-            "give a model of the same robot"
+            f"the controller's model, {model.name}, has other links or joints than the robot, {robot.name}; give a "
+            "model of the same robot"
         )
     if not robot.setup.imus:
-        raise LaboratoryError(f"{robot.name} has no inertial sensor to balance by; add an [[imu]] to its setup file")
+        raise LaboratoryError(f"{robot.name} has no inertial sensor for balance; add an [[imu]] to its setup file")
 
 
 def _play(
-    world: World, controller: Controller, senses: Senses, rows: np.ndarray, pull: FloatArray
+    world: World, controller: Controller, sensors: FeedbackSensors, rows: np.ndarray, pull: FloatArray
 ) -> tuple[States, FloatArray]:
-    """Lets the robot move under control until it is done or lies; gives its states, and what was believed of it."""
+    """Simulate the robot under control until the task ends or it falls; return its states and the estimated CoM."""
     compiled, course = world.compiled, controller.plan.course
     data = mujoco.MjData(compiled)
     start = course.q[0]
-    data.qpos[:3], data.qpos[3:7] = start[:3], start[[6, 3, 4, 5]]
-    data.qpos[world.q_columns] = start[7:] + senses.remaining
+    set_configuration(data, world.q_columns, np.concatenate([start[:7], start[7:] + sensors.remaining]))
     mujoco.mj_forward(compiled, data)
     steps, size = _STEPS * len(rows), compiled.nq + compiled.nv
     states, forces = np.empty((steps + 1, size)), np.empty((steps + 1, compiled.nsensordata))
@@ -230,10 +230,10 @@ def _play(
     states[0, : compiled.nq], states[0, compiled.nq :], forces[0] = data.qpos, data.qvel, data.sensordata
     done = 0
     for number, row in enumerate(rows.tolist()):
-        told = controller.tell(row, senses.read(number, done, states, forces))
+        command = controller.update(row, sensors.read(number, done, states, forces))
         believed[number] = controller.com
         for step in range(_STEPS):
-            commands[done] = told.positions + senses.remaining + step * TIME_STEP * told.speeds
+            commands[done] = command.positions + sensors.remaining + step * TIME_STEP * command.speeds
             # The first three generalised forces of a free body are a force at its origin, in world axes.
             data.ctrl[:], data.qfrc_applied[:3] = commands[done], pull[done]
             mujoco.mj_step(compiled, data)
@@ -241,13 +241,13 @@ def _play(
             forces[done] = data.sensordata
             done += 1
             states[done, : compiled.nq], states[done, compiled.nq :] = data.qpos, data.qvel
-        if _lies(states[done], course.q[row]):
+        if _has_fallen(states[done], course.q[row]):
             break
     return collect_states(world, states[: done + 1], forces[:done], commands[:done]), believed[: done // _STEPS]
 
 
-def _lies(state: FloatArray, planned: FloatArray) -> bool:
-    """Tells whether a robot lies on the floor, or its physics blew up."""
+def _has_fallen(state: FloatArray, planned: FloatArray) -> bool:
+    """Return whether a robot lies on the floor, or its simulation diverged."""
     if not np.all(np.isfinite(state)):
         return True
     tilt = pin.log3(pin.Quaternion(state[3], state[4], state[5], state[6]).normalized().matrix())
@@ -263,9 +263,9 @@ def _judge(
     footing: Footing,
     settling: int,
 ) -> BalanceRun:
-    """Holds what happened after the robot had settled against what was asked for."""
+    """Compare what happened after settling with the references."""
     plan, count = controller.plan, len(believed) - settling
-    # Of a robot that did not stand until the task began, all is kept, so that it can be told when it fell.
+    # Of a robot that fell before the task began all samples are kept, so that the fall is found.
     begin, rows = (_STEPS * settling, np.arange(count)) if count > 0 else (0, np.zeros(len(believed), dtype=np.int64))
     kept = replace(
         states,

@@ -1,8 +1,8 @@
-"""A balance controller: what it plans, what it makes of its sensors, and what it tells the servos.
+"""A balance controller: its plan, its state estimation, and its commands to the servos.
 
-It knows a model of the robot, the servos and the task; of the robot itself it knows what its sensors say. Planning is
-by inverse kinematics and inverse dynamics with its model. Feedback is that of a linear inverted pendulum, with the
-divergent component of motion ``ξ = c + ċ / ω`` (docs/balance.md):
+It has a model of the robot, the servos, the task, and the readings of the sensors. Planning is by inverse kinematics
+and inverse dynamics with its model. Feedback is that of a linear inverted pendulum, with the divergent component of
+motion ``ξ = c + ċ / ω`` (docs/balance.md):
 
 - S. Kajita et al., Biped walking stabilization based on linear inverted pendulum tracking, IROS 2010;
 - S. Caron, A. Kheddar, O. Tempier, Stair climbing stabilization of the HRP-4 humanoid robot using whole-body admittance
@@ -13,7 +13,7 @@ divergent component of motion ``ξ = c + ċ / ω`` (docs/balance.md):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,8 +23,8 @@ from steelyard.exceptions import StanceError
 from steelyard.motion import GRAVITY
 from steelyard.stance import (
     Course,
+    PostureTarget,
     Trajectory,
-    Wish,
     plant_feet,
     required_efforts,
     solve_posture,
@@ -42,41 +42,45 @@ CONTROL_PERIOD = 5e-3
 """Seconds between two commands: 200 Hz, as on HRP-2 and HRP-4."""
 
 DCM_RATE = 6.0
-"""Rate k (1/s) at which an error of the divergent component would vanish if its law were all there is."""
+"""Feedback gain k (1/s): the rate at which an error of the divergent component decays in the ideal loop. Set by
+judgement: a quarter of a second, slower than the servos."""
 
 INTEGRAL_RATE = 1.5
-"""Rate (1/s) at which a lasting error of the divergent component is taken out, as a share of the former's."""
+"""Integral gain (1/s), relative to `DCM_RATE`. Set by judgement: a quarter of it, so that the loops do not interact."""
 
 ADMITTANCE = 1.0
-"""Acceleration of the centre of mass for each metre of the zero-moment point's error, in ω²."""
+"""Admittance: acceleration of the centre of mass per zero-moment point error, in units of ω². Set by judgement: that of
+the pendulum itself."""
 
 OBSERVER_RATE = 2.0 * np.pi * 3.0
-"""Natural frequency (rad/s) of the observer of the centre of mass and its velocity."""
+"""Natural frequency (rad/s) of the observer of the centre of mass and its velocity. Set by judgement: above the
+feedback's rate, below the noise of the encoders."""
 
 ZMP_RATE = 2.0 * np.pi * 5.0
-"""Rate (1/s) of the low pass on the measured zero-moment point's error: forces answer to a command at once, and a loop
-around that without a lag of its own would rattle."""
+"""Rate (1/s) of the low pass on the measured zero-moment point error. Set by judgement: contact forces respond to a
+command within a step, and the admittance loop oscillates without a low pass."""
 
 INERTIAL_SHARE = 0.2
-"""Share of the inertial sensor in the root's orientation; the rest is the legs'. By their variances: a sensor's
-orientation wanders by 0.2°, that of two calibrated legs on flat soles is good to half of it."""
+"""Weight of the inertial sensor in the root's orientation; the rest is that of the legs. By their variances: a sensor's
+orientation drifts by 0.2°, that of two calibrated legs on flat soles is good to half of it."""
 
 FARTHEST = 0.05
-"""Distance (m) from its reference to which the law may send the zero-moment point."""
+"""Greatest distance (m) of the commanded zero-moment point from its reference. Set by judgement: within the soles."""
 
 LEAST_LOAD = 0.3
-"""Share of its weight that the soles must feel for feedback to act."""
+"""Least share of its weight on the soles for feedback to act. Set by judgement: less is a robot in flight."""
 
 _PROBE = 1e-3
-"""Shift (m) of the centre of mass by which its effect on a posture is found."""
+"""Step (m) of the finite difference of a posture by its centre of mass. Set by judgement: inverse kinematics converges
+to 1e-8."""
 
 
 @dataclass(frozen=True, eq=False)
-class Readings:
-    """What sensors say at one instant.
+class FeedbackReadings:
+    """Readings of the controller's sensors at one instant.
 
     Attributes:
-        positions: Of the joints, what is known of their offsets added, shape (n_joints,).
+        positions: Of the joints, known offsets added, shape (n_joints,), rad or m.
         rotation: From the inertial sensor's axes to the world's, shape (3, 3).
         soles: Of each foot fz, nx, ny at its sole's own frame, shape (n_feet, 3), N and N m.
     """
@@ -88,7 +92,7 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class Command:
-    """What servos are told: where to be, and at what speed to go on from there until they are told anew.
+    """Servo commands: positions, and the speeds at which they move until the next command.
 
     Attributes:
         positions: Shape (n_joints,), rad or m.
@@ -101,15 +105,15 @@ class Command:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A task, worked out for a model.
+    """The whole-body motion of a task for a model.
 
     Attributes:
         course: Configurations, velocities and accelerations, `CONTROL_PERIOD` apart.
-        shift: Change of the configuration for each metre by which the centre of mass is moved along x and y of the
-            world, soles, root's height and tilt and upper joints kept, shape (n, velocity_size, 2).
+        shift: Derivative of the configuration by the centre of mass along x and y of the world, with soles, upper
+            joints, and height and tilt of the root kept, shape (n, velocity_size, 2).
         com: Centre of mass on the ground, its velocity and acceleration, shape (n, 3, 2).
-        zmp: Zero-moment point of the course by the model, turning and all, shape (n, 2), m. Against that of the
-            pendulum, feedback would take the arms' swing for a disturbance and fight it.
+        zmp: Zero-moment point of the course by inverse dynamics, shape (n, 2), m. Against that of the pendulum,
+            feedback would act on the angular momentum of the arms as on a disturbance.
     """
 
     course: Course
@@ -118,24 +122,24 @@ class Plan:
     zmp: FloatArray
 
 
-def work_out(footing: Footing, task: BalanceTask) -> Plan:
-    """Gives the whole-body motion that does a task as a model has it.
+def plan_whole_body(footing: Footing, task: BalanceTask) -> Plan:
+    """Plan the whole-body motion of a task for a model.
 
     Args:
-        footing: The model that is believed, on its feet.
+        footing: The controller's model on its feet.
         task: The task.
 
     Raises:
-        StanceError: The legs cannot put the centre of mass there.
+        StanceError: The legs cannot reach the centre of mass of the task.
     """
     times = task.knots
     postures, shifts = [], []
     guess = task.home
     for time in times.tolist():
-        wish = task.wish(time)
-        guess = _posture(footing, wish, guess, time)
+        target = task.target(time)
+        guess = _posture(footing, target, guess, time)
         postures.append(guess[7:])
-        shifts.append(_shift(footing, wish, guess, time))
+        shifts.append(_shift(footing, target, guess, time))
     course = trace_course(
         footing, Trajectory("balance", times, footing.model.joints, np.array(postures)), 1.0 / CONTROL_PERIOD
     )
@@ -147,67 +151,66 @@ def work_out(footing: Footing, task: BalanceTask) -> Plan:
     return Plan(course, between.reshape(len(inside), -1, 2), com, zero_moment_points(totals))
 
 
-def _posture(footing: Footing, wish: Wish, guess: FloatArray, time: float) -> FloatArray:
-    posture = solve_posture(footing, wish, guess)
-    if not posture.fulfils:
+def _posture(footing: Footing, target: PostureTarget, guess: FloatArray, time: float) -> FloatArray:
+    posture = solve_posture(footing, target, guess)
+    if not posture.meets_target:
         raise StanceError(
-            f"{footing.model.name} cannot do the task as its model has it: at {time:.2f} s the legs cannot put the "
-            "centre of mass where it should be; choose another seed"
+            f"the task is not feasible for the model of {footing.model.name}: at {time:.2f} s the legs cannot move the "
+            "centre of mass to its reference; choose another seed"
         )
     return posture.q
 
 
-def _shift(footing: Footing, wish: Wish, q: FloatArray, time: float) -> FloatArray:
+def _shift(footing: Footing, target: PostureTarget, q: FloatArray, time: float) -> FloatArray:
     columns = []
     for step in _PROBE * np.eye(2):
         there, back = (
-            _posture(footing, Wish(wish.upper, wish.com + sign * step, wish.height, wish.tilt), q, time)
-            for sign in (1.0, -1.0)
+            _posture(footing, replace(target, com=target.com + sign * step), q, time) for sign in (1.0, -1.0)
         )
         columns.append(pin.difference(footing.pinocchio, back, there) / (2.0 * _PROBE))
     return np.stack(columns, axis=1)
 
 
 class Controller:
-    """Keeps a robot balanced while it does a task. It has a memory, and is for one run.
+    """A balance controller with its state; one for each run.
 
     Args:
-        model: What is believed of the robot.
-        servo: Its servos.
-        task: What is to be done.
+        model: Its model of the robot.
+        servo: The servos.
+        task: The task.
 
     Attributes:
-        plan: The task, worked out for the model.
-        com: The centre of mass on the ground that is believed, shape (2,), m.
+        plan: The whole-body motion of the task.
+        com: Estimated centre of mass on the ground, shape (2,), m.
     """
 
     def __init__(self, model: Model, servo: Servo, task: BalanceTask) -> None:
         self._footing = plant_feet(model)
         self._servo, self._task = servo, task
-        self.plan = work_out(self._footing, task)
+        self.plan = plan_whole_body(self._footing, task)
         built = self._footing.pinocchio
         imu = model.setup.imus[0]
         self._imu = built.getFrameId(imu.frame)
         self._weight = GRAVITY * model.total_mass
-        # Centre of mass and velocity as they are believed, and by how much the commanded ones differ from the plan.
+        # Estimated centre of mass and velocity, and the difference of the commanded ones from the plan.
         self.com = np.array(self.plan.com[0, 0])
         self._velocity = np.zeros(2)
         self._moved = np.zeros((3, 2))
         self._zmp_away = np.zeros(2)
         self._integral = np.zeros(2)
 
-    def tell(self, row: int, readings: Readings) -> Command:
-        """Gives what the servos are told.
+    def update(self, row: int, readings: FeedbackReadings) -> Command:
+        """Update the state from the readings, and return the commands to the servos.
 
         Args:
-            row: Place in the plan.
-            readings: What the sensors say.
+            row: Row of the plan.
+            readings: Readings of the sensors.
         """
         reference = self.plan.com[row]
         self._observe(readings, reference[2] + self._moved[2])
         zmp = self._zmp(readings.soles)
         if zmp is None:
-            # In the air nothing that the legs do moves the zero-moment point.
+            # Without contact the legs have no effect on the zero-moment point.
             return self._command(row)
         omega = self._task.frequency
         error = self.com + self._velocity / omega - (reference[0] + reference[1] / omega)
@@ -225,7 +228,7 @@ class Controller:
         return self._command(row)
 
     def _command(self, row: int) -> Command:
-        """Gives positions that lead by what the servos lose to torque, speed and rotors, by the model."""
+        """Return positions with feedforward for torque, damping and rotors, by the model."""
         course, shift, servo = self.plan.course, self.plan.shift[row], self._servo
         q = pin.integrate(self._footing.pinocchio, course.q[row], shift @ self._moved[0])
         v = course.v[row] + shift @ self._moved[1]
@@ -234,14 +237,14 @@ class Controller:
         lead = servo.damping * v[6:] + servo.armature * a[6:] + torques
         return Command(q[7:] + lead / servo.stiffness, v[6:])
 
-    def _observe(self, readings: Readings, acceleration: FloatArray) -> None:
-        """Takes a reading into what is believed of the centre of mass; the commanded acceleration spares it a lag."""
+    def _observe(self, readings: FeedbackReadings, acceleration: FloatArray) -> None:
+        """Update the observer of the centre of mass, with the commanded acceleration as feedforward."""
         error = self._centre(readings) - self.com
         self.com += CONTROL_PERIOD * (self._velocity + 1.6 * OBSERVER_RATE * error)
         self._velocity += CONTROL_PERIOD * (acceleration + OBSERVER_RATE**2 * error)
 
-    def _centre(self, readings: Readings) -> FloatArray:
-        """Gives the model's centre of mass above feet that stand, from encoders and inertial sensor, shape (2,)."""
+    def _centre(self, readings: FeedbackReadings) -> FloatArray:
+        """Return the model's centre of mass above standing feet, from encoders and inertial sensor, shape (2,)."""
         built, data = self._footing.pinocchio, self._footing.data
         q = np.concatenate([self._footing.model.neutral[:7], readings.positions])
         centre = pin.centerOfMass(built, data, q)
@@ -253,24 +256,23 @@ class Controller:
         by_sensor = readings.rotation @ (root.rotation.T @ data.oMf[self._imu].rotation).T
         turn = by_legs @ pin.exp3(INERTIAL_SHARE * pin.log3(by_legs.T @ by_sensor))
         load = np.maximum(readings.soles[:, 0], 1.0)
-        places = np.array(
+        roots = np.array(
             [stand.translation - turn @ foot.translation for stand, foot in zip(stands, feet, strict=True)]
         )
-        place = load @ places / load.sum()
-        return np.asarray((place + turn @ root.actInv(centre))[:2])
+        return np.asarray((load @ roots / load.sum() + turn @ root.actInv(centre))[:2])
 
     def _zmp(self, soles: FloatArray) -> FloatArray | None:
-        """Gives the zero-moment point of the readings under feet that stand, shape (2,); None where they hardly do."""
+        """Return the measured zero-moment point, shape (2,); None below `LEAST_LOAD`."""
         total, moment = 0.0, np.zeros(2)
         for foot, (force, along, across) in zip(self._footing.feet, soles, strict=True):
-            # Force times place, so that a foot without load has no part in it.
-            turn, place = foot.stand.rotation[:2, :2], foot.stand.translation[:2]
-            moment += force * place + turn @ np.array([-across, along])
+            # Weighted by force, so that a foot without load does not contribute.
+            rotation, origin = foot.stand.rotation[:2, :2], foot.stand.translation[:2]
+            moment += force * origin + rotation @ np.array([-across, along])
             total += force
         return moment / total if total > LEAST_LOAD * self._weight else None
 
 
 def _mean_rotation(turns: list[FloatArray]) -> FloatArray:
-    """Gives the mean of rotations that are nearly alike."""
+    """Return the mean of nearly equal rotations."""
     away = np.mean([pin.log3(turns[0].T @ turn) for turn in turns], axis=0)
     return np.asarray(turns[0] @ pin.exp3(away))

@@ -1,4 +1,4 @@
-"""What went wrong in a trial, and when."""
+"""Events of a trial: falls, slips, limits reached and self-contact, with their times."""
 
 from __future__ import annotations
 
@@ -18,34 +18,39 @@ if TYPE_CHECKING:
 EventKind = Literal["fall", "tilt", "lift", "slip", "joint limit", "torque limit", "self-contact"]
 
 FLAT_ANGLE = np.deg2rad(0.5)
-"""Tilt or twist (rad) of a sole from which it does not count as flat and standing."""
+"""Tilt or twist (rad) of a sole from which it does not count as standing. Set by judgement: a heel 2 mm high on 25
+cm."""
 
 FLAT_DISTANCE = 2e-3
-"""Distance (m) that a sole's corner may rise, or its middle slip, and still count as standing."""
+"""Distance (m) by which a corner of a sole may rise, or its centre slide, while it counts as standing. Set by
+judgement: that of `FLAT_ANGLE` over a foot."""
 
 FALL_TILT = 0.5
-"""Turn (rad) of the root from where it should be that counts as a fall."""
+"""Rotation (rad) of the root against the plan that counts as a fall. Set by judgement: no standing robot recovers from
+it."""
 
 FALL_DROP = 0.25
-"""Drop of the root, as a share of its planned height, that counts as a fall."""
+"""Drop of the root, as a share of its planned height, that counts as a fall. Set by judgement, likewise."""
 
 FALL_SOLE_TILT = np.deg2rad(5.0)
-"""Tilt (rad) of a sole from which the robot is falling, whether or not the trial lasts until it lies."""
+"""Tilt (rad) of a sole that counts as a fall, even where the trial ends before the robot lies. Set by judgement: ten
+times `FLAT_ANGLE`."""
 
 _LIMIT_TOLERANCE = 1e-4
+"""Distance (rad or m) from a limit within which a joint counts as being there. Set by judgement."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that should not happen.
+    """An event that makes the data of a trial doubtful.
 
     Attributes:
-        kind: What happened.
-        name: To what: a sole, a joint, or the robot.
-        start: When it began, s.
-        end: When it was over, s; the end of the trial where it was not.
-        size: How bad it was at worst, in the unit of `detail`.
-        detail: In words.
+        kind: Its kind.
+        name: The sole, the joint, or the robot that it concerns.
+        start: Start, s.
+        end: End, s; that of the trial where it lasted.
+        size: Greatest size, in the unit of `detail`.
+        detail: A description for the user.
     """
 
     kind: EventKind
@@ -60,12 +65,12 @@ class Event:
 
 
 def find_events(states: States, footing: Footing, course: Course, servo: Servo) -> tuple[Event, ...]:
-    """Finds what went wrong, in order of time.
+    """Find the events of a trial, in order of time.
 
     Args:
-        states: What really happened; may hold numbers that are none where the physics blew up.
+        states: The true states; not finite where the simulation diverged.
         footing: The feet.
-        course: What was planned, at the same times.
+        course: The plan at the same times.
         servo: The servos.
     """
     with np.errstate(invalid="ignore", over="ignore"):
@@ -90,7 +95,7 @@ def _falls(states: States, course: Course, soles: list[FloatArray]) -> list[Even
         return []
     first = int(np.argmax(fallen))
     if lost[first]:
-        return [Event("fall", "the robot", _at(states, first), _at(states, -1), np.inf, "the physics blew up")]
+        return [Event("fall", "the robot", _at(states, first), _at(states, -1), np.inf, "the simulation diverged")]
     size = float(np.rad2deg(angle[first]))
     detail = (
         f"a sole was tilted by {np.rad2deg(edge[first]):.0f}°, the root turned by {size:.0f}° and "
@@ -140,7 +145,7 @@ def _limits(states: States, servo: Servo) -> list[Event]:
 def _spans(
     time: FloatArray, happens: np.ndarray, size: FloatArray, kind: EventKind, name: str, detail: str
 ) -> list[Event]:
-    """Gives one event for each stretch in which something happens; stretches less than 50 ms apart are one."""
+    """Return one event for each interval in which a condition holds; intervals less than 50 ms apart are merged."""
     rows = np.flatnonzero(happens)
     if not len(rows):
         return []

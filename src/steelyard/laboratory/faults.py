@@ -1,4 +1,4 @@
-"""What people get wrong when they mount sensors and write logs, made on purpose: to see whether it is found."""
+"""Deliberate faults of mounting, wiring and units in a recording, to test whether inspection finds them."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fault:
-    """One thing that is wrong with a recording.
+    """A fault of a recording.
 
     Attributes:
-        words: What somebody did.
-        change: What it does to the columns.
-        code: What `inspect` should call it.
-        place: Where: "left" or "right" for the first or second wrench sensor, "both", "imu" for the first inertial
-            sensor, or "joints".
+        description: What is wrong with the robot or the log.
+        change: Its effect on the columns.
+        code: Code of the finding that `inspect` should report.
+        location: "left" or "right" for the first or second wrench sensor, "both", "imu" for the first inertial sensor,
+            or "joints".
     """
 
-    words: str
+    description: str
     change: Change
     code: str
-    place: str
+    location: str
 
     def spoil(self, model: Model, recording: Recording) -> Recording:
-        """Gives the recording with the fault in it."""
+        """Return the recording with the fault."""
         values = dict(recording.values)
         return recording.with_values(values | self.change(model, values))
 
     def expected(self, model: Model) -> set[tuple[str, str]]:
-        """Gives the pairs of code and place that should be found, and no others."""
+        """Return the pairs of code and name that should be found, and no others."""
         sensors = [sensor.name for sensor in model.setup.wrench_sensors[:2]]
-        places = {
+        names = {
             "left": sensors[:1],
             "right": sensors[1:],
             "both": sensors,
             "imu": [imu.name for imu in model.setup.imus[:1]],
             "joints": ["joints"],
         }
-        return {(self.code, place) for place in places[self.place]}
+        return {(self.code, name) for name in names[self.location]}
 
 
 def _about(axis: str, degrees: float) -> FloatArray:
-    """Gives the rotation about an axis, exact at right angles."""
+    """Return the rotation about an axis by a multiple of 90°, exactly."""
     number = "xyz".index(axis)
     sine, cosine = round(np.sin(np.radians(degrees))), round(np.cos(np.radians(degrees)))
     first, second = (number + 1) % 3, (number + 2) % 3
@@ -65,50 +65,41 @@ def _about(axis: str, degrees: float) -> FloatArray:
     return turn
 
 
-def _wrench_fault(number: int, turn: FloatArray | None = None, *, force: float = 1.0, moment: float = 1.0) -> Change:
-    """Makes a wrench sensor read turned axes (``true = turn @ reading``) in units of `force` and `moment`."""
+def _misread(values: dict[str, FloatArray], units: dict[str, float], turn: FloatArray | None) -> dict[str, FloatArray]:
+    """Return columns read in rotated axes (``true = turn @ reading``), in other units by prefix of three columns."""
+    result: dict[str, FloatArray] = {}
+    for prefix, unit in units.items():
+        true = np.stack([values[prefix + axis] for axis in "xyz"], axis=1)
+        read = (true if turn is None else true @ turn) / unit
+        result |= {prefix + axis: read[:, column] for column, axis in enumerate("xyz")}
+    return result
 
+
+def _wrench_fault(number: int, turn: FloatArray | None = None, *, force: float = 1.0, moment: float = 1.0) -> Change:
     def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
         name = model.setup.wrench_sensors[number].name
-        result: dict[str, FloatArray] = {}
-        for kind, unit in (("f", force), ("n", moment)):
-            true = np.stack([values[f"{name}.{kind}{axis}"] for axis in "xyz"], axis=1)
-            read = (true if turn is None else true @ turn) / unit
-            result |= {f"{name}.{kind}{axis}": read[:, column] for column, axis in enumerate("xyz")}
-        return result
+        return _misread(values, {f"{name}.f": force, f"{name}.n": moment}, turn)
 
     return change
 
 
 def _inertial_fault(turn: FloatArray | None = None, *, accel: float = 1.0, gyro: float = 1.0) -> Change:
-    """Makes the first inertial sensor read turned axes (``true = turn @ reading``) in units of `accel` and `gyro`."""
-
     def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
         name = model.setup.imus[0].name
-        result: dict[str, FloatArray] = {}
-        for kind, unit in (("accel", accel), ("gyro", gyro)):
-            true = np.stack([values[f"{name}.{kind}.{axis}"] for axis in "xyz"], axis=1)
-            read = (true if turn is None else true @ turn) / unit
-            result |= {f"{name}.{kind}.{axis}": read[:, column] for column, axis in enumerate("xyz")}
-        return result
+        return _misread(values, {f"{name}.accel.": accel, f"{name}.gyro.": gyro}, turn)
 
     return change
 
 
-def _both(first: Change, second: Change) -> Change:
-    def change(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        return first(model, values) | second(model, values)
-
-    return change
+def _in_kilograms(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    names = [sensor.name for sensor in model.setup.wrench_sensors[:2]]
+    return _misread(values, {f"{name}.{kind}": UNITS["kg"] for name in names for kind in "fn"}, None)
 
 
 def _exchange(model: Model, values: dict[str, FloatArray]) -> dict[str, FloatArray]:
     first, second = model.setup.wrench_sensors[:2]
-    result = {}
-    for axis in first.axes:
-        result[f"{first.name}.{axis}"] = values[f"{second.name}.{axis}"]
-        result[f"{second.name}.{axis}"] = values[f"{first.name}.{axis}"]
-    return result
+    swapped = {first.name: second.name, second.name: first.name}
+    return {f"{to}.{axis}": values[f"{name}.{axis}"] for to, name in swapped.items() for axis in first.axes}
 
 
 def _offset(axis: str, size: float) -> Change:
@@ -145,15 +136,7 @@ FAULTS = {
         "wrench-sign",
         "left",
     ),
-    "kilograms": Fault(
-        "both feet's sensors read in kilograms",
-        _both(
-            _wrench_fault(0, force=UNITS["kg"], moment=UNITS["kg"]),
-            _wrench_fault(1, force=UNITS["kg"], moment=UNITS["kg"]),
-        ),
-        "wrench-unit",
-        "both",
-    ),
+    "kilograms": Fault("both feet's sensors read in kilograms", _in_kilograms, "wrench-unit", "both"),
     "newton millimetres": Fault(
         "the right foot's moments are in N mm", _wrench_fault(1, moment=UNITS["N mm"]), "wrench-unit", "right"
     ),

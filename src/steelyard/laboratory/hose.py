@@ -1,4 +1,4 @@
-"""A hose, a tether or a cable: a force at the root link that no sensor feels."""
+"""A hose, a tether or a cable: a force at the root link that no sensor measures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 _WAVES = 8
+"""Sine waves whose sum is the varying force. Set by judgement: enough for it to be nearly Gaussian."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class Hose:
     """A force on the root link, at its origin.
 
     Attributes:
-        force: Its mean in the world's axes, N; x is where the robot looks at the start, z is up.
-        wander: Standard deviation of each component about the mean, N.
-        period: Seconds over which it wanders.
+        force: Its mean in world axes, N; x is forward at the start, z is up.
+        wander: Standard deviation of each component, N.
+        period: Typical period of the variation, s.
     """
 
     force: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -40,7 +41,7 @@ class Hose:
             )
 
     def pull(self, time: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Gives the force at some times, shape (n, 3): slow waves about the mean."""
+        """Return the force at some times, shape (n, 3), N: a sum of slow waves about the mean."""
         rates = 2.0 * np.pi / self.period * generator.uniform(0.3, 1.5, size=(_WAVES, 3))
         phases = generator.uniform(0.0, 2.0 * np.pi, size=(_WAVES, 3))
         waves = np.sin(time[:, None, None] * rates + phases).sum(axis=1)

@@ -1,15 +1,16 @@
-"""From what really happened to what the sensors say of it."""
+"""From the signals of perfect sensors to a recording of real ones."""
 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
-from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
+from steelyard.laboratory.sensors import correlate
 from steelyard.laboratory.signals import measured_torques
 from steelyard.model import WRENCH_AXES
 from steelyard.recording import Recording
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 _UNLIMITED_TORQUE = 100.0
-"""Range (N m) of a torque sensor on a joint whose greatest torque the model does not say."""
+"""Range (N m) of a torque sensor on a joint without a torque limit. Set by judgement: of the order of a knee's."""
 
 
 def draw_biases(model: Model, sensors: Sensors, seed: int) -> dict[str, float]:
-    """Draws the constant errors of all sensors, by column; those of the mounting by ``<imu>.mounting.x``.
+    """Draw the biases of all sensors, by column; those of the mounting by ``<imu>.mounting.x``.
 
-    They belong to the true robot: the same seed gives the same sensors, however often they measure.
+    They belong to the true robot: the same seed gives the same biases in every measurement.
     """
     biases = {}
     for imu in model.setup.imus:
@@ -55,16 +56,16 @@ def measure(
     seed: int,
     name: str,
 ) -> Recording:
-    """Gives the recording of a set of sensors.
+    """Return the recording of a set of sensors.
 
     Args:
-        model: The model; its setup says which sensors there are.
-        signals: What perfect sensors would read.
-        sensors: Their errors.
-        offsets: Of the encoders: what must be added to a reading to get the true position.
-        biases: Of the other sensors, by column.
-        seed: Of the noise.
-        name: Of the recording.
+        model: The model; its setup has the sensors.
+        signals: Signals of perfect sensors.
+        sensors: The errors of the sensors.
+        offsets: Encoder offsets, to be added to a reading to get the true position, rad or m by joint.
+        biases: Biases of the other sensors, by column.
+        seed: Seed of the noise.
+        name: Name of the recording.
     """
     rows = round((signals.time[-1] - signals.time[0]) * sensors.rate) + 1
     table = _Table(signals.time, np.arange(rows) / sensors.rate, sensors.rate, seed, biases)
@@ -90,6 +91,7 @@ def measure(
 
 
 _IMU_GROUPS = {"gyro": "gyro", "accelerometer": "accel", "orientation": "orientation", "mounting": "mounting"}
+"""Column groups of the kinds of errors of an inertial sensor."""
 
 
 def _read_imu(name: str, signals: Signals, sensors: Sensors, table: _Table) -> dict[str, FloatArray]:
@@ -100,13 +102,13 @@ def _read_imu(name: str, signals: Signals, sensors: Sensors, table: _Table) -> d
         for number, axis in enumerate("xyz"):
             column = f"{name}.{_IMU_GROUPS[kind]}.{axis}"
             columns[column] = table.read(column, values[:, number], getattr(sensors, kind))
-    # The orientation's errors are small turns about the sensor's own axes.
+    # The errors of the orientation are small rotations about the sensor's own axes.
     still = np.zeros_like(signals.time)
     errors = np.stack([table.read(f"{name}.orientation.{axis}", still, sensors.orientation) for axis in "xyz"], axis=1)
-    places = table.places(sensors.orientation.delay)
-    before = np.floor(places).astype(np.int64)
+    samples = table.samples(sensors.orientation.delay)
+    before = np.floor(samples).astype(np.int64)
     step = signals.time[1] - signals.time[0]
-    rest = (places - before)[:, None] * step * true.gyro[before]
+    rest = (samples - before)[:, None] * step * true.gyro[before]
     there = np.isfinite(errors[:, 0])
     orientation = (
         Rotation.from_matrix(true.rotation[before[there]])
@@ -114,7 +116,7 @@ def _read_imu(name: str, signals: Signals, sensors: Sensors, table: _Table) -> d
         * Rotation.from_matrix(turn)
         * Rotation.from_rotvec(errors[there])
     ).as_quat()
-    # A quaternion and its opposite are one orientation; the log does not jump from one to the other.
+    # A quaternion and its negative are one orientation; the recording does not jump between them.
     jumps = np.where(np.einsum("ni,ni->n", orientation[1:], orientation[:-1]) < 0.0, -1.0, 1.0)
     orientation[1:] *= np.cumprod(jumps)[:, None]
     read = np.full((len(table.rows), 4), np.nan)
@@ -124,32 +126,29 @@ def _read_imu(name: str, signals: Signals, sensors: Sensors, table: _Table) -> d
     return columns
 
 
+@dataclass(frozen=True, eq=False)
 class _Table:
-    """The rows of a recording, and how a channel is read into them."""
+    """The rows of a recording, and the sampling of a channel into them."""
 
-    def __init__(
-        self, clock: FloatArray, rows: FloatArray, rate: float, seed: int, biases: Mapping[str, float]
-    ) -> None:
-        self.clock = clock
-        self.rows = rows
-        self.rate = rate
-        self.seed = seed
-        self.biases = biases
+    clock: FloatArray
+    rows: FloatArray
+    rate: float
+    seed: int
+    biases: Mapping[str, float]
 
-    def places(self, delay: float) -> FloatArray:
-        """Gives where on the clock of the physics the rows read with a delay, in steps, shape (n_rows,)."""
+    def samples(self, delay: float) -> FloatArray:
+        """Return the fractional physics steps that the rows sample with a delay, shape (n_rows,)."""
         step = self.clock[1] - self.clock[0]
         return np.asarray(np.clip((self.rows - delay - self.clock[0]) / step, 0.0, len(self.clock) - 1.0))
 
     def read(self, column: str, true: FloatArray, instrument: Instrument, scale: float = 1.0) -> FloatArray:
-        """Gives a column: late, shifted, noisy, in steps, and not a number where the sensor is slower than the rows."""
-        reading = np.interp(self.places(instrument.delay), np.arange(len(true)), true) + self.biases.get(column, 0.0)
+        """Return a column with delay, bias, noise and resolution, and NaN between the readings of a slower sensor."""
+        reading = np.interp(self.samples(instrument.delay), np.arange(len(true)), true) + self.biases.get(column, 0.0)
         if instrument.noise:
             white = _stream(self.seed, column, "noise").standard_normal(len(reading))
             if instrument.correlation:
                 keep = np.exp(-1.0 / (instrument.correlation * self.rate))
-                white[1:] *= np.sqrt(1.0 - keep**2)
-                white = lfilter([1.0], [1.0, -keep], white)
+                white = correlate(white, keep)
             reading = reading + scale * instrument.noise * white
         if instrument.resolution:
             step = scale * instrument.resolution
@@ -161,7 +160,7 @@ class _Table:
 
 
 def _wrench_instruments(sensors: Sensors, axes: tuple[str, ...]) -> tuple[Instrument, Instrument]:
-    """Gives the instruments of a wrench sensor's forces and moments; one without horizontal forces is a board."""
+    """Return the instruments of forces and moments; a sensor without horizontal forces is a balance board."""
     board = "fx" not in axes and "fy" not in axes
     return (sensors.board_force, sensors.board_moment) if board else (sensors.force, sensors.moment)
 
@@ -172,5 +171,5 @@ def _torque_range(model: Model, joint: str) -> float:
 
 
 def _stream(seed: int, column: str, purpose: str) -> np.random.Generator:
-    """Gives the chance of one column: it does not depend on which other columns there are."""
+    """Return the random numbers of one column, independent of which other columns there are."""
     return np.random.default_rng([seed, zlib.crc32(column.encode()), zlib.crc32(purpose.encode())])

@@ -1,4 +1,4 @@
-"""Playing a course on a robot of flesh and bone: MuJoCo's states, in Steelyard's conventions, of one instant each."""
+"""Simulation of a course on the true robot: MuJoCo's states in Steelyard's conventions, each of one instant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mujoco.rollout
 import numpy as np
 
 from steelyard.kinematics import FrameMotion, cross, quaternion_rotations
-from steelyard.laboratory.world import TIME_STEP
+from steelyard.laboratory.world import TIME_STEP, set_configuration
 from steelyard.motion import Motion, body_motions, motion_from_generalized
 
 if TYPE_CHECKING:
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from steelyard.stance import Foot
 
 SETTLING = 1.0
-"""Seconds that the robot stands before a course begins, to come to rest on the floor; they are not recorded."""
+"""Seconds at rest on the floor before a course begins, not recorded. Set by judgement: many time constants of the
+contact."""
 
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What really happened, `TIME_STEP` apart, everything of one instant.
+    """The true states, `TIME_STEP` apart, all quantities of the same instant.
 
-    MuJoCo's own accelerations are not those that it integrates with when servos are damped implicitly. Here the
-    acceleration is the change of velocity over the step that follows, which with the floor's forces of the instant
-    fulfils the base's equation of motion exactly.
+    With implicitly damped servos MuJoCo does not integrate its own accelerations. Here the acceleration is the change
+    of velocity over the step that follows, which with the floor's forces of the instant satisfies the equation of
+    motion of the base exactly.
 
     Attributes:
         model: The true robot.
@@ -40,8 +41,8 @@ class States:
         a: Accelerations, shape (n, velocity_size).
         feet: The floor's wrench on each foot about the world's origin, in world axes, shape (n, n_feet, 6).
         self_contacts: Number of contacts of the robot with itself, shape (n,).
-        commands: Positions that the servos were told to take, shape (n, n_joints).
-        pull: Force from outside at the root's origin, in world axes, shape (n, 3); None where there is none.
+        commands: Commanded positions of the servos, shape (n, n_joints).
+        pull: External force at the root's origin, in world axes, shape (n, 3); None where there is none.
     """
 
     model: Model
@@ -56,7 +57,7 @@ class States:
 
     @cached_property
     def motion(self) -> Motion:
-        """The same as a Motion at the root, without sensors."""
+        """The states as a Motion at the root, without sensors."""
         return motion_from_generalized(self.model, self.time, self.q, self.v, self.a)
 
     @cached_property
@@ -77,7 +78,7 @@ class States:
         return np.concatenate([force @ self.rotation, moment @ self.rotation], axis=-1)
 
     def sole_placements(self, foot: Foot) -> tuple[FloatArray, FloatArray]:
-        """Gives where a sole's own frame was in the world: rotations (n, 3, 3) and positions (n, 3)."""
+        """Return the placement of a sole's own frame in the world: rotations (n, 3, 3) and positions (n, 3)."""
         known = dict(self.known)
         sole = body_motions(self.model, self.motion, foot.body, known)[foot.body].moved(foot.placement)
         self.known.update(known)
@@ -85,19 +86,17 @@ class States:
 
 
 def play(world: World, start: FloatArray, commands: FloatArray, pull: FloatArray | None = None) -> States:
-    """Lets the robot stand, then follow its commands.
+    """Simulate the robot at rest, then following its commands.
 
     Args:
         world: The robot on its floor.
-        start: Configuration to begin in, shape (position_size,).
-        commands: Positions for the servos, `TIME_STEP` apart, shape (n, n_joints).
-        pull: Force from outside at the root's origin at the same times, in world axes, shape (n, 3).
+        start: Initial configuration, shape (position_size,).
+        commands: Commanded positions of the servos, `TIME_STEP` apart, shape (n, n_joints).
+        pull: External force at the root's origin at the same times, in world axes, shape (n, 3).
     """
     compiled = world.compiled
     data = mujoco.MjData(compiled)
-    data.qpos[:3] = start[:3]
-    data.qpos[3:7] = start[[6, 3, 4, 5]]
-    data.qpos[world.q_columns] = start[7:]
+    set_configuration(data, world.q_columns, start)
     everything = mujoco.mjtState.mjSTATE_FULLPHYSICS
     before = np.zeros(mujoco.mj_stateSize(compiled, everything))
     mujoco.mj_getState(compiled, data, before, everything)
@@ -110,13 +109,13 @@ def play(world: World, start: FloatArray, commands: FloatArray, pull: FloatArray
         driven, kind = np.concatenate([commands, applied], axis=1), kind | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
     control = np.concatenate([np.broadcast_to(driven[0], (standing, driven.shape[1])), driven])
     after, sensors = mujoco.rollout.rollout(compiled, data, before[None], control[None], control_spec=kind)
-    # Sensors belong to the state before a step, states are given after it.
+    # Sensor values belong to the state before a step; states are those after it.
     states, readings = after[0, standing - 1 :, 1:], sensors[0, standing:]
     return replace(collect_states(world, states, readings, commands), pull=pull)
 
 
 def collect_states(world: World, states: FloatArray, readings: FloatArray, commands: FloatArray) -> States:
-    """Gives MuJoCo's states and readings, one more state than readings, in Steelyard's conventions."""
+    """Convert MuJoCo's states and readings, one more state than readings, to Steelyard's conventions."""
     compiled, model = world.compiled, world.model
     positions = states[:, : compiled.nq]
     velocities = states[:, compiled.nq : compiled.nq + compiled.nv]
@@ -125,7 +124,7 @@ def collect_states(world: World, states: FloatArray, readings: FloatArray, comma
     quaternion = positions[:, [4, 5, 6, 3]]
     rotation = quaternion_rotations(quaternion)
     linear = np.einsum("nji,nj->ni", rotation, velocities[:, :3])
-    # The root's velocity is written in its own turning axes: its change has a part from their turning.
+    # The root's velocity is expressed in its own axes: its derivative has a term from their rotation.
     linear_change = np.einsum("nji,nj->ni", rotation, accelerations[:, :3]) - cross(velocities[:, 3:6], linear)
     q = np.concatenate([positions[:, :3], quaternion, positions[:, world.q_columns]], axis=1)
     v = np.concatenate([linear, velocities[:, 3:6], velocities[:, world.v_columns]], axis=1)

@@ -1,4 +1,4 @@
-"""What sensors do to the truth: noise, bias, quantisation, delay, and a rate of their own.
+"""The errors of sensors: noise, bias, resolution, delay and rate.
 
 The defaults are those of real instruments, named beside each number.
 """
@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
-from steelyard.arrays import is_finite_number
+from steelyard.arrays import FloatArray, is_finite_number
 from steelyard.exceptions import LaboratoryError
 from steelyard.wording import did_you_mean
 
@@ -21,11 +22,11 @@ class Instrument:
 
     Attributes:
         noise: Standard deviation of each reading.
-        correlation: Time (s) over which the noise is alike; zero for white noise.
+        correlation: Correlation time of the noise, s; zero for white noise.
         bias: Standard deviation of a constant error, drawn once for each true robot.
         resolution: Step of the readings; zero for none.
-        delay: Seconds by which readings come late.
-        rate: Readings a second; None for as many as the recording has rows.
+        delay: Delay of the readings, s.
+        rate: Readings per second; None for that of the recording.
     """
 
     noise: float = 0.0
@@ -43,29 +44,37 @@ class Instrument:
             if not is_finite_number(value) or value < 0.0:
                 raise LaboratoryError(f"the {each.name} of a sensor is {value!r}; it must be a number, zero or more")
         if self.rate == 0.0:
-            raise LaboratoryError("the rate of a sensor is zero; leave it out, or give readings a second")
+            raise LaboratoryError("the rate of a sensor is zero; leave it out, or give readings per second")
 
 
-DEGREE = np.pi / 180.0
+def correlate(white: FloatArray, keep: float) -> FloatArray:
+    """Return a first-order autoregressive series of unit variance from white noise; changes `white`."""
+    white[1:] *= np.sqrt(1.0 - keep**2)
+    return np.asarray(lfilter([1.0], [1.0, -keep], white))
+
+
+_DEGREE = np.pi / 180.0
+"""Radians."""
+
 _PERFECT = Instrument()
 
 
 @dataclass(frozen=True)
 class Sensors:
-    """All sensors of the laboratory. Without arguments, they are perfect.
+    """The errors of all sensors of the laboratory; without arguments, none.
 
     Attributes:
-        rate: Rows a second of the recording, Hz.
+        rate: Sample rate of the recording, Hz.
         encoder: Joint positions, rad or m.
         gyro: Angular velocity, rad/s.
         accelerometer: Proper acceleration, m/s².
         orientation: Orientation of the inertial sensor, as small rotations about its own axes, rad.
-        mounting: How the inertial sensor is turned against its frame, as a constant rotation (`bias`), rad.
+        mounting: Constant rotation (`bias`) of the inertial sensor against its frame, rad.
         force: Forces of a six-axis sensor, N.
         moment: Its moments, N m.
         board_force: Vertical force of a balance board (a wrench sensor without horizontal forces), N.
         board_moment: Its moments, N m.
-        torque: Joint torques behind the gear, as shares of each joint's greatest torque.
+        torque: Joint torques at the output of the gear, as shares of each joint's greatest torque.
     """
 
     rate: float = 500.0
@@ -82,7 +91,7 @@ class Sensors:
 
     def __post_init__(self) -> None:
         if not is_finite_number(self.rate) or self.rate <= 0.0:
-            raise LaboratoryError(f"the rate of the recording is {self.rate!r}; give rows a second")
+            raise LaboratoryError(f"the rate of the recording is {self.rate!r}; give rows per second")
         for name in self.kinds():
             instrument = getattr(self, name)
             if not isinstance(instrument, Instrument):
@@ -97,21 +106,21 @@ class Sensors:
             steps = self.rate / (instrument.rate or self.rate)
             if abs(steps - round(steps)) > 1e-9 or steps < 1.0:
                 raise LaboratoryError(
-                    f"the {name} gives {instrument.rate:g} readings a second, which does not divide the recording's "
-                    f"{self.rate:g} rows a second; choose a rate that does",
+                    f"the rate of the {name}, {instrument.rate:g} Hz, does not divide that of the recording, "
+                    f"{self.rate:g} Hz; choose a rate that does",
                     names=[name],
                 )
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
-        """Names of the kinds of sensors."""
+        """Return the names of the kinds of sensors."""
         return tuple(each.name for each in fields(cls) if each.name != "rate")
 
     def only(self, *kinds: str) -> Sensors:
-        """Gives the same sensors, of which all but some kinds are perfect.
+        """Return the same sensors with all but some kinds perfect.
 
         Raises:
-            LaboratoryError: There is no such kind.
+            LaboratoryError: A kind is unknown.
         """
         for kind in kinds:
             if kind not in self.kinds():
@@ -126,20 +135,20 @@ PERFECT_SENSORS = Sensors()
 """The perfect laboratory."""
 
 _DENSITY = np.sqrt(500.0 / 2.0)
-"""From a noise density per √Hz to a standard deviation: white up to half of 500 readings a second."""
+"""From a noise density per √Hz to a standard deviation: white up to half of 500 Hz."""
 
 DEFAULT_SENSORS = Sensors(
     rate=500.0,
     # ams AS5048A: 14 bits, 0.0219° a step; AS5045, of the same family: 0.03° rms of noise in slow mode.
-    encoder=Instrument(noise=0.03 * DEGREE, resolution=2.0 * np.pi / 2**14),
+    encoder=Instrument(noise=0.03 * _DEGREE, resolution=2.0 * np.pi / 2**14),
     # Xsens MTi 100-series: 0.01 °/s/√Hz, 0.2 °/s bias repeatability over a year, under 2 ms of latency.
-    gyro=Instrument(noise=0.01 * DEGREE * _DENSITY, bias=0.2 * DEGREE, delay=0.002),
+    gyro=Instrument(noise=0.01 * _DEGREE * _DENSITY, bias=0.2 * _DEGREE, delay=0.002),
     # Xsens MTi 100-series: 60 µg/√Hz, 0.03 m/s² bias repeatability over a year.
     accelerometer=Instrument(noise=60e-6 * 9.81 * _DENSITY, bias=0.03, delay=0.002),
-    # Xsens MTi 100-series: 0.2° (roll and pitch); a filter's error wanders over seconds.
-    orientation=Instrument(noise=0.2 * DEGREE, correlation=5.0, delay=0.002, rate=250.0),
+    # Xsens MTi 100-series: 0.2° (roll and pitch); the error of a filter drifts over seconds.
+    orientation=Instrument(noise=0.2 * _DEGREE, correlation=5.0, delay=0.002, rate=250.0),
     # Xsens MTi 100-series: 0.05° between housing and sensing axes.
-    mounting=Instrument(bias=0.05 * DEGREE),
+    mounting=Instrument(bias=0.05 * _DEGREE),
     # ATI Mini45 SI-580-20: steps of 1/4 N and 1/188 N m; noise of two steps; offsets that remain after taring, which
     # drift with temperature, of one part in 500 of the range.
     force=Instrument(noise=0.5, bias=1.2, resolution=0.25, delay=0.001),
@@ -151,11 +160,11 @@ DEFAULT_SENSORS = Sensors(
     # A strain-gauge transducer of class 0.5: within 0.5 % of its range, which is the joint's greatest torque.
     torque=Instrument(noise=0.001, bias=0.0025, resolution=0.0001),
 )
-"""Sensors as a well-kept humanoid has them."""
+"""Sensors of a well-kept humanoid."""
 
 
 def choose_sensors(noise: Any) -> Sensors:
-    """Gives the sensors that an argument `noise` means.
+    """Return the sensors of an argument `noise`.
 
     Raises:
         LaboratoryError: It is neither "default", None nor `Sensors`.

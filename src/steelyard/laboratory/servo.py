@@ -1,4 +1,4 @@
-"""Joint servos: how stiff they are, and what they are told so that the robot follows a course."""
+"""Joint servos: their gains, and the commands that make the robot follow a course."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from steelyard.stance import Course, Footing
 
 LEG_FREQUENCY = 4.0
-"""Natural frequency (Hz) of the robot swaying on one joint of its legs. Well above that of the falling robot (0.5 Hz),
-well below the floor's."""
+"""Natural frequency (Hz) of the robot on one joint of its legs. Set by judgement: well above that of the falling robot
+(0.5 Hz), well below that of the floor."""
 
 ARM_FREQUENCY = 10.0
-"""Natural frequency (Hz) of what an upper joint carries."""
+"""Natural frequency (Hz) of what an upper joint carries. Set by judgement: above the motions' content."""
 
 DAMPING_RATIO = 0.8
+"""Damping ratio of all servos. Set by judgement: little overshoot and little lag."""
+
 ROTOR_SHARE = 0.05
-"""Rotor inertia of a joint as a share of the inertia that it moves, where the model file gives none."""
+"""Rotor inertia of a joint as a share of the inertia that it moves, where the model file has none. Set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +44,14 @@ class Servo:
 
 
 def tune_servo(footing: Footing, home: FloatArray) -> Servo:
-    """Gives servos as stiff as the robot is heavy: the same rule for all robots.
+    """Compute servo gains from the inertias that they move, by the same rule for all robots.
 
-    A joint of the upper body moves what hangs on it; a joint of the legs moves the robot above it, of which the feet
-    share the weight. With I the inertia about the joint's axis at home, the stiffness is ``I (2π f)²``.
+    A joint of the upper body moves its subtree; a joint of the legs moves the robot above it, whose weight the feet
+    share. With I the inertia about the joint's axis at home, the stiffness is ``I (2π f)²``.
 
     Args:
         footing: The robot on its feet.
-        home: Where it stands, shape (position_size,).
+        home: The home configuration, shape (position_size,).
     """
     model, built = footing.model, footing.pinocchio
     data = footing.data
@@ -73,17 +75,16 @@ def tune_servo(footing: Footing, home: FloatArray) -> Servo:
 
 
 def servo_commands(footing: Footing, servo: Servo, course: Course, every: int) -> FloatArray:
-    """Gives the positions that servos are told to take so that the reference robot would follow a course.
+    """Return the commanded positions with which the reference robot follows a course.
 
-    The torque that the course asks for, by the reference, is turned into a lead of the position, and so is the speed:
-    ``q + (D v + R a + τ) / K``. A robot that is not like the reference follows less well: the servo makes up for the
-    rest.
+    Torque, speed and rotor acceleration of the reference are fed forward as a lead of the position:
+    ``q + (D v + R a + τ) / K``. For a robot that differs from the reference, the servos correct the rest.
 
     Args:
         footing: The reference on its feet.
         servo: The servos.
         course: The course.
-        every: Torques are computed at every so many samples, and interpolated in between.
+        every: Samples between two computations of the torques, which are interpolated.
 
     Returns:
         Shape (n, n_joints).

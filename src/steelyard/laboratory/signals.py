@@ -1,4 +1,4 @@
-"""What perfect sensors would read: the true robot's states, seen where its sensors sit."""
+"""The signals of perfect sensors, from the true robot's states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ImuSignals:
-    """What an inertial sensor feels.
+    """The signals of a perfect inertial sensor.
 
     Attributes:
         gyro: Angular velocity in the sensor's axes, shape (n, 3), rad/s.
@@ -37,15 +37,15 @@ class ImuSignals:
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """What perfect sensors read, at the times of the physics.
+    """The signals of perfect sensors, at the times of the physics.
 
     Attributes:
         time: Shape (n,), s.
         positions: True joint positions, shape (n, n_joints).
-        planned: Positions that were planned, shape (n, n_joints).
+        planned: Planned positions, shape (n, n_joints).
         imus: By sensor.
         wrenches: By sensor, on the robot, in the sensor's frame, shape (n, 6).
-        torques: By joint that is measured, behind the gear: without rotor and servo, shape (n,).
+        torques: By measured joint, at the output of the gear: without rotor and servo, shape (n,).
     """
 
     time: FloatArray
@@ -56,11 +56,11 @@ class Signals:
     torques: dict[str, FloatArray] = field(default_factory=dict)
 
 
-def sense(states: States, footing: Footing, planned: FloatArray) -> Signals:
-    """Gives what the sensors of the setup would read if they were perfect.
+def compute_signals(states: States, footing: Footing, planned: FloatArray) -> Signals:
+    """Compute what the sensors of the setup would read if they were perfect.
 
     Args:
-        states: What really happened.
+        states: The true states.
         footing: The feet.
         planned: Planned positions at the states' times, shape (n, n_joints).
     """
@@ -85,13 +85,13 @@ def sense(states: States, footing: Footing, planned: FloatArray) -> Signals:
 
 
 def measured_torques(model: Model) -> list[str]:
-    """Gives the joints whose torque the setup says is measured."""
+    """Return the joints whose torque the setup declares as measured."""
     patterns = model.setup.torques_measured
     return [joint for joint in model.joints if any(match_pattern(pattern, [joint]) for pattern in patterns)]
 
 
 def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[int, FrameMotion]) -> FloatArray:
-    """Gives what a six-axis sensor feels: the floor below its soles, less what the links between ask for."""
+    """Return the wrench of a six-axis sensor: that of the floor, less that of the links between."""
     model, frame = states.model, states.model.frame(sensor.frame)
     below = np.flatnonzero(model.tree.subtrees[frame.body])
     total = np.zeros((len(states.time), 6))
@@ -101,14 +101,14 @@ def _wrench(states: States, footing: Footing, sensor: WrenchSensor, known: dict[
             total += states.feet_in_root[:, number]
     if sensor.at == "joint":
         total -= part_wrench(model, states.motion, below.tolist())
-    place = frame_motion(model, states.motion, sensor.frame, known)
+    sensed = frame_motion(model, states.motion, sensor.frame, known)
     force = total[:, :3]
-    moment = total[:, 3:] - cross(place.position, force)
-    return np.concatenate([place.in_own_axes(force), place.in_own_axes(moment)], axis=1)
+    moment = total[:, 3:] - cross(sensed.position, force)
+    return np.concatenate([sensed.in_own_axes(force), sensed.in_own_axes(moment)], axis=1)
 
 
 def link_torques(states: States, footing: Footing, known: dict[int, FrameMotion] | None = None) -> FloatArray:
-    """Gives the torque that each joint passes on to its link, shape (n, n_joints): ``Y_J φ − Jᵀ f``."""
+    """Return the torque that each joint exerts on its link, shape (n, n_joints): ``Y_J φ − Jᵀ f``."""
     model = states.model
     torques = joint_torques(model, states.motion)
     known = {} if known is None else known

@@ -1,4 +1,4 @@
-"""A trial in the virtual laboratory: a true robot, what it did, and what its sensors said."""
+"""A trial in the virtual laboratory: a true robot, its motion, and the recording of its sensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steelyard.laboratory.measuring import draw_biases, measure
 from steelyard.laboratory.physics import States, play
 from steelyard.laboratory.sensors import Sensors, choose_sensors
 from steelyard.laboratory.servo import servo_commands, tune_servo
-from steelyard.laboratory.signals import Signals, link_torques, sense
+from steelyard.laboratory.signals import Signals, compute_signals, link_torques
 from steelyard.laboratory.true_robot import GREATEST_SPREAD, Payload, add_payloads, draw_offsets, draw_parameters
 from steelyard.laboratory.world import TIME_STEP, build_world
 from steelyard.model import Model, project_to_interior
@@ -32,19 +32,20 @@ if TYPE_CHECKING:
     from steelyard.stance import Footing
 
 _TORQUES_EVERY = 20
-"""Physics steps between two computations of the torques that a course asks for."""
+"""Physics steps between two computations of the feedforward torques. Set by judgement: 10 ms, short beside the
+motions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What nobody knows outside the laboratory.
+    """The truth that only the laboratory knows.
 
     Attributes:
-        model: The true robot, payloads and all.
-        offsets: Of the encoders, by joint: what must be added to a reading to get the true position, rad or m.
-        biases: Constant errors of the other sensors, by column; mountings as ``<imu>.mounting.x``, rad.
+        model: The true robot with its payloads.
+        offsets: Encoder offsets, to be added to a reading to get the true position, rad or m by joint.
+        biases: Biases of the other sensors, by column; mountings as ``<imu>.mounting.x``, rad.
         armature: Rotor inertia by joint, kg m² or kg.
-        states: What really happened: clean states with accelerations of the same instant, and the floor's forces.
+        states: The true states, with accelerations of the same instant, and the floor's forces.
         footing: The feet.
     """
 
@@ -57,7 +58,7 @@ class Truth:
 
     @property
     def parameters(self) -> FloatArray:
-        """The true ten parameters of each link, shape (n_links, 10)."""
+        """The ten true parameters of each link, shape (n_links, 10)."""
         return self.model.parameters
 
     @property
@@ -77,21 +78,21 @@ class Truth:
 
     @cached_property
     def torques(self) -> FloatArray:
-        """The torque that each joint passes on to its link, shape (n, n_joints), N m or N."""
+        """The torque that each joint exerts on its link, shape (n, n_joints), N m or N."""
         return link_torques(self.states, self.footing)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A trial.
+    """A simulated trial: the true robot, its motion and its recording.
 
     Attributes:
-        truth: What nobody knows outside.
-        trajectory: What was to be done.
-        events: What went wrong, in order of time.
+        truth: The true robot, its states and its sensors' constant errors.
+        trajectory: The planned trajectory.
+        events: Falls, slips and limits reached, in order of time.
         sensors: The errors of the sensors.
-        seed: Of the true robot and its sensors' biases.
-        noise_seed: Of the sensors' noise.
+        seed: Seed of the true robot and its sensors' biases.
+        noise_seed: Seed of the sensors' noise.
         planned: Planned joint positions at the times of the states, shape (n, n_joints).
     """
 
@@ -110,7 +111,7 @@ class Trial:
 
     @cached_property
     def signals(self) -> Signals:
-        """What perfect sensors read.
+        """The signals of perfect sensors.
 
         Raises:
             LaboratoryError: The robot fell.
@@ -118,14 +119,14 @@ class Trial:
         for event in self.events:
             if event.kind == "fall":
                 raise LaboratoryError(
-                    f"the robot fell at {event.start:.2f} s ({event.detail}): its data are no recording of "
+                    f"the robot fell at {event.start:.2f} s ({event.detail}): there is no recording of "
                     f"{self.trajectory.name!r}; choose another motion, seed or payload, or see trial.events"
                 )
-        return sense(self.truth.states, self.truth.footing, self.planned)
+        return compute_signals(self.truth.states, self.truth.footing, self.planned)
 
     @cached_property
     def recording(self) -> Recording:
-        """What the sensors said.
+        """The recording of the sensors.
 
         Raises:
             LaboratoryError: The robot fell.
@@ -141,23 +142,23 @@ class Trial:
         )
 
     def with_noise(self, seed: int, *, noise: Any = ...) -> Trial:
-        """Measures the same motion of the same robot again.
+        """Measure the same motion of the same robot again.
 
         Args:
-            seed: Of the noise.
-            noise: Other sensors; see `simulate`. Without it, the same.
+            seed: Seed of the noise.
+            noise: Other sensors; see `simulate`. By default the same.
         """
         sensors = self.sensors if noise is ... else choose_sensors(noise)
         biases = draw_biases(self.truth.model, sensors, self.seed)
         again = replace(self, sensors=sensors, noise_seed=as_seed(seed), truth=replace(self.truth, biases=biases))
-        # The physics is the same, and so is what perfect sensors make of it.
+        # The physics is the same, and so are the signals of perfect sensors.
         if not self.fell:
             again.__dict__["signals"] = self.signals
         return again
 
     def __repr__(self) -> str:
-        troubles = f"{len(self.events)} events" if self.events else "no events"
-        return f"<Trial of {self.truth.model.name}, {self.trajectory.name}: {self.trajectory.duration:g} s, {troubles}>"
+        events = f"{len(self.events)} events" if self.events else "no events"
+        return f"<Trial of {self.truth.model.name}, {self.trajectory.name}: {self.trajectory.duration:g} s, {events}>"
 
 
 def simulate(
@@ -172,27 +173,27 @@ def simulate(
     hose: Hose | None = None,
     duration: float | None = None,
 ) -> Trial:
-    """Plays a motion on a virtual robot that is not quite what its model says.
+    """Simulate a motion on a virtual robot that differs from its model.
 
     Args:
         model: The reference, with soles in its setup.
-        motion: A name from the library (`steelyard.laboratory.motions.MOTIONS`), or a trajectory.
-        seed: Of the true robot, of the motion where it has a name, and of the noise; each has its own stream.
-        noise: "default" for sensors as their data sheets say; None for perfect ones; or `Sensors`.
-        spread: Standard deviation of the relative change of each link's mass, extents and place of its centre of mass.
+        motion: The name of a motion of the library (`steelyard.laboratory.MOTIONS`), or a trajectory.
+        seed: Seed of the true robot, of a motion of the library, and of the noise, with a random stream each.
+        noise: "default" for the errors of real sensors, by their data sheets; None for perfect ones; or `Sensors`.
+        spread: Standard deviation of the relative change of each link's mass, extents and centre of mass.
         payloads: Kilograms, or `Payload`, by link or frame.
-        offsets: Of the encoders: what must be added to their readings to get true positions, rad by joint; or one
-            number, the greatest, to draw them up to. The servos are told so that the true joints follow the plan: the
-            soles are flat although the encoders are off.
-        hose: A force at the root link that no sensor feels.
-        duration: Seconds, for a motion from the library.
+        offsets: Encoder offsets, to be added to readings to get true positions, rad by joint; or one number, the
+            greatest, up to which they are drawn. The true joints follow the plan: the soles are flat in spite of the
+            offsets.
+        hose: A force at the root link that no sensor measures.
+        duration: Seconds, for a motion of the library.
 
     Returns:
-        The trial. Where the robot fell, its recording raises; `Trial.events` says when and how.
+        The trial. Where the robot fell, its recording raises; `Trial.events` has when and how.
 
     Raises:
-        LaboratoryError: An argument makes no sense.
-        StanceError: The model cannot stand, or the trajectory is none for it.
+        LaboratoryError: An argument is not valid.
+        StanceError: The model cannot stand, or the trajectory does not fit it.
     """
     if not isinstance(model, Model):
         raise LaboratoryError(f"the model is {model!r}; load it first, with load_model")
@@ -230,7 +231,7 @@ def simulate(
 
 
 def _check_ground_sensors(model: Model) -> None:
-    """Refuses a sensor under a foot that no sole names: it would read nothing for ever."""
+    """Raise for a sensor under a foot that no sole names: it would read zero throughout."""
     named = {sole.wrench for sole in model.setup.soles}
     feet = {model.frame(sole.frame).body for sole in model.setup.soles}
     for sensor in model.setup.wrench_sensors:
@@ -243,7 +244,7 @@ def _check_ground_sensors(model: Model) -> None:
 
 
 _REFERENCES: BoundedCache[Model] = BoundedCache(16)
-"""Models with links that can exist, by model: the same object each time, so that plans for it are found again."""
+"""Models with physically possible links, by model: the same object each time, so that its plans are found again."""
 
 
 def _trajectory(model: Model, motion: str | Trajectory, seed: int, duration: float | None) -> Trajectory:

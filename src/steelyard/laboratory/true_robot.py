@@ -1,4 +1,4 @@
-"""The true robot: what the reference would weigh if its makers had been less exact, and what it carries."""
+"""The true robot: random parameters around the reference, payloads and encoder offsets."""
 
 from __future__ import annotations
 
@@ -23,17 +23,22 @@ PAYLOAD_DENSITY = 7850.0
 """Density (kg/m³) of a payload of which only the mass is given: a ball of steel."""
 
 GREATEST_SPREAD = 0.5
+"""Greatest spread. Set by judgement: at two standard deviations masses are then wrong by a factor e."""
+
 _CLIP = 2.0
+"""Standard deviations at which the random changes are clipped. Set by judgement: no extreme outliers."""
+
 _PAYLOAD_EXTENT = 1e-4
+"""Least extent (m) of a link with its payload: that up to which a link counts as singular (docs/conventions.md)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """Something fastened to a link, or taken away from it.
+    """A mass added to a link, or removed from it.
 
     Attributes:
-        mass: Kilograms; negative for what is taken away.
-        position: Of its centre of mass in the frame that it is fastened to, shape (3,), m.
+        mass: Kilograms; negative where it is removed.
+        position: Of its centre of mass in the frame that carries it, shape (3,), m.
         inertia: Its tensor about its centre of mass in that frame's axes, shape (3, 3), kg m², with the sign of the
             mass; None for a ball of steel.
     """
@@ -54,7 +59,7 @@ class Payload:
 
     @property
     def parameters(self) -> FloatArray:
-        """Its ten parameters in the frame that it is fastened to, shape (10,)."""
+        """Its ten parameters in the frame that carries it, shape (10,)."""
         if self.inertia is not None:
             return from_mass_com_inertia(self.mass, self.position, self.inertia)
         size = abs(self.mass)
@@ -64,17 +69,17 @@ class Payload:
 
 
 def draw_parameters(model: Model, spread: float, generator: np.random.Generator) -> FloatArray:
-    """Draws the parameters of a robot that was built after a model, shape (n_links, 10).
+    """Draw the parameters of a true robot around those of a model, shape (n_links, 10).
 
-    Each link's matter is stretched and shifted as a whole. With z normal (cut at two) and s the spread, its mass is
+    Each link's matter is stretched and shifted as a whole. With z normal (clipped at two) and s the spread, its mass is
     then ``m e^{s z}``; its second moment about the centre of mass ``A Σ Aᵀ`` with ``A = e^{S/2}``, S symmetric with
     ``s z`` on its diagonal and half of that beside it; and its centre of mass moves by ``s z`` of its extent along each
-    principal axis. What can exist stays so.
+    principal axis. Physically possible links stay so.
 
     Args:
-        model: The reference, of links that can exist.
+        model: The reference, of physically possible links.
         spread: The standard deviation s.
-        generator: Where chance comes from.
+        generator: Random numbers.
     """
     reference = np.array(model.parameters)
     if spread == 0.0:
@@ -99,17 +104,17 @@ def draw_parameters(model: Model, spread: float, generator: np.random.Generator)
 
 
 def add_payloads(model: Model, parameters: FloatArray, payloads: Mapping[str, float | Payload] | None) -> FloatArray:
-    """Fastens payloads to links.
+    """Add payloads to links.
 
     Args:
         model: The model.
         parameters: Of the bare links, shape (n_links, 10).
-        payloads: By name of a link or of a frame on one: kilograms, or a `Payload`. Kilograms on a link are put at the
-            centre of mass of the reference's link, those on another frame at its origin.
+        payloads: Kilograms, or a `Payload`, by name of a link or of a frame on one. Kilograms on a link are added at
+            the centre of mass of the reference's link, those on another frame at its origin.
 
     Raises:
-        LaboratoryError: The name is unknown, the mass is not a number, or so much is taken away that nothing possible
-            remains.
+        LaboratoryError: The name is unknown, the mass is not a number, or the link with its payload is not physically
+            possible.
     """
     if payloads is not None and not hasattr(payloads, "items"):
         raise LaboratoryError(f"payloads is {payloads!r}; give kilograms by link, like {{{model.links[-1]!r}: 2.0}}")
@@ -151,12 +156,12 @@ def _plain_payload(model: Model, name: str, row: int, mass: Any) -> Payload:
 
 
 def draw_offsets(model: Model, offsets: Any, generator: np.random.Generator) -> dict[str, float]:
-    """Gives the offset of each encoder: what must be added to its reading to get the true angle, rad or m.
+    """Return the offset of each encoder, to be added to its reading to get the true position, rad or m.
 
     Args:
         model: The model.
-        offsets: None for none; a number for the greatest, drawn evenly up to it; or offsets by joint.
-        generator: Where chance comes from.
+        offsets: None for zero; a number for the greatest, drawn uniformly up to it; or offsets by joint.
+        generator: Random numbers.
 
     Raises:
         LaboratoryError: A joint is unknown, or a number is not finite.

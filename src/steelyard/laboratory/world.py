@@ -1,7 +1,7 @@
-"""The physical world of the laboratory: a robot on a floor, in MuJoCo, built from a Model.
+"""The simulated world: a robot on a floor, in MuJoCo, built from a Model.
 
-The robot's links, joints and limits are the Model's; the feet touch the floor at the corners of the setup's soles. Each
-joint has a rotor (armature) and a position servo whose torque is limited.
+Links, joints and limits are those of the Model; the feet touch the floor at the corners of the setup's soles. Each
+joint has a rotor (armature) and a position servo with limited torque.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ if TYPE_CHECKING:
     from steelyard.stance import Clearances, Footing, Piece
 
 TIME_STEP = 5e-4
-"""Seconds between two states of the physics."""
+"""Time step of the physics, s: the forces' error through a 10 Hz filter is some mN on G1's dance (decision 7)."""
 
 FRICTION = 0.8
-"""Coefficient of friction between sole and floor: rubber on a laboratory's floor."""
+"""Coefficient of friction between sole and floor. Set by judgement: rubber on a smooth floor."""
 
 CORNER_RADIUS = 5e-3
-"""Radius (m) of the spheres that stand for the corners of a sole; their undersides are where the corners are."""
+"""Radius (m) of the spheres at the corners of a sole, which touch the floor at the corners. Set by judgement: small
+beside a foot, large beside their penetration."""
 
 CONNECTOR_MASS = 1e-12
-"""Mass (kg) and inertia (kg m²) of bodies that have none: MuJoCo wants some, and this is lost in rounding."""
+"""Mass (kg) and inertia (kg m²) of massless bodies: MuJoCo requires some, and this is lost in rounding."""
 
 _CONTACT = {"solref": [0.01, 1.0], "solimp": [0.9, 0.93, 1e-3, 0.5, 2.0], "solreffriction": [0.002, 1.0]}
-"""Critically damped: a standing robot sinks in by a tenth of a millimetre, creeps by less in half a minute, and its
-soles do not chatter. On a stiffer floor they do: at ``solimp`` 0.99 TALOS' feet rattle with newtons above 200 Hz."""
+"""Critically damped: a standing robot penetrates the floor by 0.1 mm, creeps by less in half a minute, and its soles do
+not chatter. On a stiffer floor they do: at ``solimp`` 0.99 TALOS' feet chatter with newtons above 200 Hz."""
 
 _GROUND = "ground"
 _FORCE, _TORQUE, _POINT = slice(1, 4), slice(4, 7), slice(7, 10)
@@ -49,14 +50,17 @@ _SPEC_BITS = (
     | 1 << int(mujoco.mjtConDataField.mjCONDATA_TORQUE)
     | 1 << int(mujoco.mjtConDataField.mjCONDATA_POS)
 )
+"""Fields of a contact sensor: number of contacts, force, torque and position."""
+
 _NET_FORCE = 3
+"""MuJoCo's reduction of a contact sensor: the net force of all contacts."""
 
 
 def build_spec(model: Model, *, armature: Mapping[str, float] | None = None) -> Any:
-    """Gives an MjSpec of a model's links and joints, without a floor and without motors.
+    """Build an MjSpec of a model's links and joints, without floor and actuators.
 
     Args:
-        model: The model. Its links must be possible bodies: MuJoCo has no others.
+        model: The model. Its links must be physically possible.
         armature: Rotor inertia (kg m² or kg) by joint, in place of the model's own.
     """
     spec = mujoco.MjSpec()
@@ -96,7 +100,7 @@ def _add_joint(part: Any, joint: Joint, armature: float) -> None:
 
 
 def _add_inertia(part: Any, parameters: FloatArray) -> None:
-    """Gives a body its mass; principal axes are found here, to the last digit that numpy has."""
+    """Set a body's mass and inertia, by principal axes to numpy's precision."""
     mass, com, inertia = to_mass_com_inertia(parameters)
     moments, axes = np.linalg.eigh(inertia)
     axes *= np.sign(np.linalg.det(axes))
@@ -117,11 +121,11 @@ class World:
     """A robot on a floor.
 
     Attributes:
-        model: The robot whose links these are.
+        model: The robot.
         footing: Its feet.
         compiled: MuJoCo's model.
-        q_columns: Where each joint of the Model is in MuJoCo's ``qpos``, shape (n_joints,).
-        v_columns: Where it is in ``qvel``, shape (n_joints,).
+        q_columns: Index of each joint of the Model in MuJoCo's ``qpos``, shape (n_joints,).
+        v_columns: Index in ``qvel``, shape (n_joints,).
     """
 
     model: Model
@@ -131,41 +135,46 @@ class World:
     v_columns: np.ndarray
 
     def foot_readings(self, sensor_values: FloatArray) -> FloatArray:
-        """Gives the floor's wrench on each foot about the world's origin, in world axes, shape (n, n_feet, 6).
+        """Return the floor's wrench on each foot about the world's origin, in world axes, shape (n, n_feet, 6).
 
         Args:
             sensor_values: MuJoCo's ``sensordata``, shape (n, n_sensor_values).
         """
         count = len(self.footing.feet)
         values = sensor_values[:, : 10 * count].reshape(-1, count, 10)
-        # MuJoCo gives what the first body, the foot, exerts on the second.
+        # MuJoCo's sensor has the force of the first body, the foot, on the second.
         force = -values[..., _FORCE]
         moment = -values[..., _TORQUE] + cross(values[..., _POINT], force)
         return np.concatenate([force, moment], axis=-1)
 
     def self_contacts(self, sensor_values: FloatArray) -> FloatArray:
-        """Gives how many contacts the robot has with itself, shape (n,)."""
+        """Return the number of contacts of the robot with itself, shape (n,)."""
         return sensor_values[:, 10 * len(self.footing.feet)]
 
 
+def set_configuration(data: Any, columns: Any, q: FloatArray) -> None:
+    """Set MuJoCo's positions from a configuration of Pinocchio; `columns` are those of the joints in ``qpos``."""
+    data.qpos[:3], data.qpos[3:7], data.qpos[columns] = q[:3], q[[6, 3, 4, 5]], q[7:]
+
+
 def build_world(footing: Footing, model: Model, servo: Servo, clearances: Clearances) -> World:
-    """Puts a robot on a floor, with motors.
+    """Build the world of a robot on a floor, with its servos.
 
     Args:
         footing: The feet of the reference.
         model: The true robot: the same joints, other parameters.
-        servo: Its motors.
-        clearances: Which of its pieces touch each other.
+        servo: The servos.
+        clearances: Which of its pieces collide with each other.
     """
     spec = build_spec(model, armature=dict(zip(model.joints, servo.armature.tolist(), strict=True)))
     spec.option.timestep = TIME_STEP
-    # Implicit in the servos' damping, which acts on joints alone: the base's equation of motion stays exact.
+    # Implicit in the damping of the servos, which acts on joints alone: the equation of motion of the base stays exact.
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
     spec.option.tolerance = 1e-12
     spec.option.iterations = 200
-    # A state that has blown up is told as a fall; MuJoCo would start again from its first pose.
+    # A diverged state is reported as a fall; MuJoCo would restart from its initial pose.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     _add_floor(spec, footing)
     _add_self_contact(spec, model, clearances)
@@ -208,7 +217,7 @@ def _add_floor(spec: Any, footing: Footing) -> None:
 
 
 def add_pieces(spec: Any, model: Model, pieces: Sequence[Piece]) -> None:
-    """Gives bodies their convex pieces, as geoms ``piece 0``, ``piece 1``, …; they touch nothing by themselves."""
+    """Add the convex pieces of bodies as geoms ``piece 0``, ``piece 1``, …, which collide with nothing by default."""
     for number, piece in enumerate(pieces):
         name = f"piece {number}"
         spec.add_mesh(name=name, uservert=piece.corners.ravel(), userface=piece.triangles.ravel())
@@ -218,7 +227,7 @@ def add_pieces(spec: Any, model: Model, pieces: Sequence[Piece]) -> None:
 
 
 def _add_self_contact(spec: Any, model: Model, clearances: Clearances) -> None:
-    """Lets the pieces that are watched stop each other, and counts how often they do."""
+    """Add contacts between the checked pairs of pieces, and a sensor that counts them."""
     add_pieces(spec, model, clearances.pieces)
     for first, second in clearances.pairs:
         spec.add_pair(geomname1=f"piece {first}", geomname2=f"piece {second}", condim=1)

@@ -5,7 +5,7 @@ from steelyard.stance.collision import Clearances, Piece, convex_pieces, joint_r
 from steelyard.stance.feasibility import required_efforts
 from steelyard.stance.footing import FLATNESS, LEAST_WIDTH, Foot, Footing, plant_feet, resting_posture
 from steelyard.stance.motions import MOTION_DURATIONS, MOTIONS, as_seed, plan_motion, plan_postures
-from steelyard.stance.postures import Posture, Wish, solve_posture, wish_of_posture
+from steelyard.stance.postures import Posture, PostureTarget, describe_posture, solve_posture
 from steelyard.stance.standing import Standing, stand_up
 from steelyard.stance.support import inside_margin, zero_moment_points
 from steelyard.stance.trajectory import Course, Trajectory, trace_course
@@ -23,11 +23,12 @@ __all__ = [
     "Footing",
     "Piece",
     "Posture",
+    "PostureTarget",
     "Standing",
     "Trajectory",
-    "Wish",
     "as_seed",
     "convex_pieces",
+    "describe_posture",
     "inside_margin",
     "joint_ranges",
     "plan_balance",
@@ -39,6 +40,5 @@ __all__ = [
     "solve_posture",
     "stand_up",
     "trace_course",
-    "wish_of_posture",
     "zero_moment_points",
 ]

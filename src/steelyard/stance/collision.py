@@ -1,4 +1,4 @@
-"""Self-collision: the convex pieces of a robot, which pairs of them can meet, and how near they are."""
+"""Self-collision: the convex pieces of a robot, which pairs of them can collide, and their clearances."""
 
 from __future__ import annotations
 
@@ -19,23 +19,29 @@ if TYPE_CHECKING:
     from steelyard.stance.footing import Footing
 
 CLEARANCE = 0.01
-"""Distance (m) that a planned motion keeps between links; less where they are nearer to each other at home."""
+"""Distance (m) that a planned motion keeps between links; half of that at home where it is less. Set by judgement: a
+servo that lags by a degree moves a hand 60 cm away by as much."""
 
 _CORNERS = 96
-"""Directions in which a piece's farthest corners are kept: a link of 20 cm loses less than 2 mm of its roundness."""
+"""Directions in which the extreme points of a piece are kept: a link of 20 cm loses less than 2 mm of its roundness."""
 
 _ONE_CENTRE = 0.03
-"""Joints whose centres are no farther apart (m) are taken for one."""
+"""Joints whose centres are no farther apart (m) count as one. Set by judgement: small beside a limb."""
 
 _HOME_CLEARANCES = (0.04, 0.02, 0.01, 0.0)
-"""Room (m) that is asked for around the arms where a robot stands ready; less where no posture has it."""
+"""Clearances (m) tried in turn for the home posture. Set by judgement: from four times `CLEARANCE` down to contact."""
 
 _TRUNK = 0.2
-"""Share of the robot's mass from which what a joint carries is the trunk, which stands upright, and not a limb."""
+"""Share of the robot's mass from which what a joint carries is the trunk, which stays upright, and not a limb. Set by
+judgement: an arm is lighter."""
 
-_QUIET = 16
-_SAMPLES = 64
+_QUIET, _SAMPLES = 16, 64
+"""Numbers of symmetric and of random postures in which collisions are looked for. Set by judgement: 64 give the share
+of those in which a pair collides to ± 0.04 at `_ALWAYS`."""
+
 _ALWAYS = 0.9
+"""Share of the random postures from which a colliding pair counts as overlapping by construction. Set by judgement;
+MoveIt's setup assistant has 0.95."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +61,13 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Clearances:
-    """Which pieces of a robot may not touch, and how much room each pair is given.
+    """Which pieces of a robot may not touch, and the clearance of each pair.
 
     Attributes:
         pieces: All pieces.
-        pairs: Pairs of indices of pieces that are watched.
-        margins: Room (m) that a plan leaves between each pair.
-        home: A configuration in which no watched pair is near, shape (position_size,).
+        pairs: Pairs of indices of pieces that are checked.
+        margins: Clearance (m) that a plan leaves between each pair.
+        home: A configuration in which no checked pair is near, shape (position_size,).
         built: The model in Pinocchio.
         geometry: The pieces and pairs in Pinocchio.
     """
@@ -74,39 +80,38 @@ class Clearances:
     geometry: pin.GeometryModel
 
     def checker(self, *, margin: bool = True) -> Checker:
-        """Gives a checker with a memory of its own, with or without the room that a plan leaves."""
+        """Return a checker, with or without the clearance that a plan leaves."""
         return Checker(self, margin=margin)
 
 
 class Checker(threading.local):
-    """Whether a robot touches itself. Each thread that looks at a checker has its own workspace."""
+    """A self-collision check; each thread that uses it has a workspace of its own."""
 
     def __init__(self, clearances: Clearances, *, margin: bool) -> None:
         self.clearances = clearances
         self._data = clearances.built.createData()
         self._geometry_data = clearances.geometry.createData()
         if margin:
-            for request, room in zip(self._geometry_data.collisionRequests, clearances.margins, strict=True):
-                request.security_margin = room
+            for request, clearance in zip(self._geometry_data.collisionRequests, clearances.margins, strict=True):
+                request.security_margin = clearance
 
     def is_free(self, q: FloatArray) -> bool:
-        """Tells whether all watched pairs have their room at a configuration."""
-        touching = pin.computeCollisions(
-            self.clearances.built, self._data, self.clearances.geometry, self._geometry_data, q, True
-        )
-        return not touching
+        """Return whether all checked pairs keep their clearance at a configuration."""
+        return not self._collide(q, stop_at_first=True)
 
     def touching(self, q: FloatArray) -> list[tuple[int, int]]:
-        """Gives the pairs of pieces that have less than their room at a configuration."""
-        pin.computeCollisions(
-            self.clearances.built, self._data, self.clearances.geometry, self._geometry_data, q, False
-        )
+        """Return the pairs of pieces that are closer than their clearance at a configuration."""
+        self._collide(q, stop_at_first=False)
         results = self._geometry_data.collisionResults
         return [pair for pair, result in zip(self.clearances.pairs, results, strict=True) if result.isCollision()]
 
+    def _collide(self, q: FloatArray, *, stop_at_first: bool) -> bool:
+        built, geometry = self.clearances.built, self.clearances.geometry
+        return bool(pin.computeCollisions(built, self._data, geometry, self._geometry_data, q, stop_at_first))
+
 
 def convex_pieces(model: Model) -> tuple[Piece, ...]:
-    """Gives the hull of each shape of each body: what it collides with, or where it has nothing of that, what is drawn.
+    """Return the convex hull of each collision shape of each body; of its visual shapes where it has no others.
 
     Raises:
         ModelError: A mesh file is missing or cannot be read.
@@ -114,26 +119,22 @@ def convex_pieces(model: Model) -> tuple[Piece, ...]:
     pieces = []
     for body in range(len(model.bodies)):
         clouds = body_pieces(model, body, purpose="collision") or body_pieces(model, body, purpose="visual")
-        for points in clouds:
-            piece = _hull(body, points)
-            if piece is not None:
-                pieces.append(piece)
-    return tuple(pieces)
+        pieces += [_hull(body, points) for points in clouds]
+    return tuple(piece for piece in pieces if piece is not None)
 
 
 def find_clearances(footing: Footing, standing: FloatArray) -> Clearances:
-    """Finds the pairs of pieces to watch, and a posture of the upper body that is clear of all of them.
+    """Find the pairs of pieces to check, and a posture of the upper body that is clear of all of them.
 
-    Shapes of neighbours overlap at their joint, and hulls are larger than what they hold. So these are not watched:
-    bodies joined by one joint or by two with one piece between, whose limits keep them apart, and pairs that touch in
-    nearly all of a sample of postures, as MoveIt's setup assistant does it.
+    Shapes of neighbours overlap at their joint, and hulls are larger than the shapes. So these are not checked: bodies
+    joined by one joint, or by two with one piece between, whose limits keep them apart, and pairs that collide in
+    nearly all of a sample of postures, as in MoveIt's setup assistant.
 
     Args:
         footing: The robot on its feet.
-        standing: A configuration in which it stands, shape (position_size,); its legs stay so.
+        standing: A configuration in which it stands, shape (position_size,); its legs are kept.
     """
-    model = footing.model
-    built = footing.pinocchio
+    model, built = footing.model, footing.pinocchio
     pieces = convex_pieces(model)
     geometry = pin.GeometryModel()
     for number, piece in enumerate(pieces):
@@ -150,32 +151,32 @@ def find_clearances(footing: Footing, standing: FloatArray) -> Clearances:
         if not _neighbours(model, pieces, pieces[first].body, pieces[second].body)
     ]
     postures = _sample(footing, standing)
-    meetings = np.zeros((len(postures), len(pairs)), dtype=bool)
-    watched = Clearances(pieces, tuple(pairs), (), standing, built, _with_pairs(geometry, pairs))
-    checker = watched.checker(margin=False)
+    collisions = np.zeros((len(postures), len(pairs)), dtype=bool)
+    all_pairs = Clearances(pieces, tuple(pairs), (), standing, built, _with_pairs(geometry, pairs))
+    checker = all_pairs.checker(margin=False)
     index = {pair: number for number, pair in enumerate(pairs)}
     for row, posture in enumerate(postures):
         for pair in checker.touching(posture):
-            meetings[row, index[pair]] = True
-    kept = meetings[_QUIET:].mean(axis=0) < _ALWAYS
-    best = _clearest(watched, postures, kept, index)
-    kept &= ~meetings[best]
+            collisions[row, index[pair]] = True
+    kept = collisions[_QUIET:].mean(axis=0) < _ALWAYS
+    best = _clearest(all_pairs, postures, kept, index)
+    kept &= ~collisions[best]
     chosen = [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
     final = _with_pairs(geometry, chosen)
     data, geometry_data = built.createData(), final.createData()
     pin.computeDistances(built, data, final, geometry_data, postures[best])
-    room = [min(CLEARANCE, 0.5 * result.min_distance) for result in geometry_data.distanceResults]
-    return Clearances(pieces, tuple(chosen), tuple(room), postures[best], built, final)
+    margins = tuple(min(CLEARANCE, 0.5 * result.min_distance) for result in geometry_data.distanceResults)
+    return Clearances(pieces, tuple(chosen), margins, postures[best], built, final)
 
 
 def _clearest(
-    watched: Clearances, postures: list[FloatArray], kept: np.ndarray, index: dict[tuple[int, int], int]
+    all_pairs: Clearances, postures: list[FloatArray], kept: np.ndarray, index: dict[tuple[int, int], int]
 ) -> int:
-    """Gives the first posture in which the pairs that are kept have room, a quiet one if there is; else the freest."""
+    """Return the first posture that is clear of the kept pairs, a symmetric one if possible; else that of fewest."""
     counts = np.zeros(len(postures))
     for rows in (range(_QUIET), range(_QUIET, len(postures))):
-        for room in _HOME_CLEARANCES:
-            checker = replace(watched, margins=(room,) * len(watched.pairs)).checker()
+        for clearance in _HOME_CLEARANCES:
+            checker = replace(all_pairs, margins=(clearance,) * len(all_pairs.pairs)).checker()
             for row in rows:
                 counts[row] = sum(kept[index[pair]] for pair in checker.touching(postures[row]))
                 if counts[row] == 0:
@@ -184,17 +185,17 @@ def _clearest(
 
 
 def _hull(body: int, points: FloatArray) -> Piece | None:
-    """Gives the hull of some points, thinned to the corners that are farthest in some direction."""
+    """Return the hull of the extreme points in `_CORNERS` directions; None where they have no volume."""
     directions = _directions()
     corners = points[np.unique(np.argmax(points @ directions.T, axis=0))]
     try:
         hull = ConvexHull(corners)
     except (QhullError, ValueError):
-        return None  # flat or empty: it holds nothing that could be hit
+        return None
     order = hull.vertices
-    place = np.full(len(corners), -1)
-    place[order] = np.arange(len(order))
-    triangles = place[hull.simplices]
+    numbers = np.full(len(corners), -1)
+    numbers[order] = np.arange(len(order))
+    triangles = numbers[hull.simplices]
     edges = corners[hull.simplices]
     turned = np.einsum(
         "ij,ij->i", np.cross(edges[:, 1] - edges[:, 0], edges[:, 2] - edges[:, 0]), hull.equations[:, :3]
@@ -211,17 +212,17 @@ def _directions() -> FloatArray:
 
 
 def _carrier(footing: Footing, body: int) -> tuple[int, pin.SE3]:
-    """Gives the joint of Pinocchio that moves a body, and the body's placement there."""
+    """Return the joint of Pinocchio that moves a body, and the body's placement there."""
     frame = footing.pinocchio.frames[footing.pinocchio.getFrameId(footing.model.bodies[body].name)]
     inside = footing.model.frame(footing.model.bodies[body].name).placement
     return frame.parentJoint, frame.placement * inside.inverse()
 
 
 def _neighbours(model: Model, pieces: tuple[Piece, ...], first: int, second: int) -> bool:
-    """Tells whether two bodies are one, or embrace the same joint: their limits keep them apart.
+    """Return whether two bodies are the same or adjacent, so that joint limits keep them apart.
 
-    That is so on both sides of one joint, of two joints with a short piece between, and of any joints whose centres are
-    one, as in hips and wrists.
+    Adjacent are the two sides of one joint, of two joints with one piece between, and of joints whose centres coincide,
+    as in hips and wrists.
     """
     solid = {piece.body for piece in pieces}
     upper, lower = sorted((first, second))
@@ -243,7 +244,7 @@ def _with_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> pi
 
 
 def _sample(footing: Footing, standing: FloatArray) -> list[FloatArray]:
-    """Gives postures to look for meetings in: as it stands, its arms ever nearer to mid-range, then at random.
+    """Return postures to look for collisions in: the arms from standing to mid-range in steps, then random ones.
 
     The first `_QUIET` of them are as symmetric as the robot is.
     """
@@ -265,7 +266,7 @@ def _sample(footing: Footing, standing: FloatArray) -> list[FloatArray]:
 
 
 def joint_ranges(model: Model) -> tuple[FloatArray, FloatArray]:
-    """Gives least and greatest positions of all joints, a half turn each way where there is no limit; (n_joints,)."""
+    """Return least and greatest positions of all joints, ±π where there is no limit, shape (n_joints,) each."""
     joints = [model.joint(name) for name in model.joints]
     lower = np.array([joint.lower if np.isfinite(joint.lower) else -np.pi for joint in joints])
     upper = np.array([joint.upper if np.isfinite(joint.upper) else np.pi for joint in joints])

@@ -22,29 +22,33 @@ if TYPE_CHECKING:
     from steelyard.model import Model, Sole
 
 LIMIT_MARGIN = 0.03
-"""How far (rad or m) from its limits a joint of the legs is kept."""
+"""Distance (rad or m) that inverse kinematics keeps between a leg joint and its limits. Set by judgement: about 2°, so
+that a servo's error does not reach the limit."""
 
 LEAST_WIDTH = 0.01
-"""Width (m) that a sole has at least."""
+"""Least singular value (m) of a sole's centred corners across its length. Set by judgement: well below any real
+foot."""
 
 _STEEPEST = np.cos(np.pi / 4.0)
+"""Least vertical component of a sole's normal in the neutral posture. Set by judgement: halfway between a sole and a
+wall."""
 
 FLATNESS = 2e-3
-"""How far (m) a corner may be from the plane of its sole: Romeo's moulded soles, given as flat, are within it."""
+"""Greatest distance (m) of a corner from the plane of its sole: Romeo's moulded soles, given as flat, are within it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Foot:
-    """One sole and what it stands on.
+    """One sole and its placement on the ground.
 
     Attributes:
         sole: The sole of the setup.
         body: Index of the body that carries it.
-        placement: Of the sole's own frame in the body's joint frame: origin at the middle of the corners, z along the
-            upward normal, x nearest to the x axis of the body in the neutral posture.
+        placement: Of the sole's own frame in the body's joint frame: origin at the centroid of the corners, z along the
+            upward normal, x closest to the x axis of the body in the neutral posture.
         corners: In the sole's own frame, shape (n, 3), m; flat, so that z is zero.
-        frame: Number of the sole's own frame in `Footing.pinocchio`.
-        stand: Where that frame stands in the world: z up, on the ground.
+        frame: Index of the sole's own frame in `Footing.pinocchio`.
+        stand: Placement of that frame in the world while the foot stands: z up, on the ground.
     """
 
     sole: Sole
@@ -56,7 +60,7 @@ class Foot:
 
 
 class _Workspace(threading.local):
-    """Data of a Pinocchio model: Python runs `__init__` again in each thread that looks at it."""
+    """Data of a Pinocchio model, one for each thread: Python runs `__init__` anew in each."""
 
     def __init__(self, built: pin.Model) -> None:
         self.data = built.createData()
@@ -94,30 +98,27 @@ class Footing:
             while body > 0:
                 bodies.add(body)
                 body = self.model.bodies[body].parent
-        return tuple(
-            body.joint.name
-            for index, body in enumerate(self.model.bodies)
-            if index in bodies and body.joint.kind != "fixed"
-        )
+        found = (self.model.bodies[body].joint for body in sorted(bodies))
+        return tuple(joint.name for joint in found if joint.kind != "fixed")
 
     @cached_property
     def upper_joints(self) -> tuple[str, ...]:
-        """All other joints: what can move while the feet stand."""
+        """All other joints, which move freely while the feet stand."""
         return tuple(joint for joint in self.model.joints if joint not in self.leg_joints)
 
     @cached_property
     def leg_columns(self) -> NDArray[np.int64]:
-        """Where the leg joints stand in ``q`` less the floating base, and in ``v`` likewise."""
+        """Indices of the leg joints in ``q`` and ``v``, the floating base left out."""
         return np.array([self.model.joints.index(joint) for joint in self.leg_joints], dtype=np.int64)
 
     @cached_property
     def upper_columns(self) -> NDArray[np.int64]:
-        """Where the upper joints stand in ``q`` less the floating base, and in ``v`` likewise."""
+        """Indices of the upper joints in ``q`` and ``v``, the floating base left out."""
         return np.array([self.model.joints.index(joint) for joint in self.upper_joints], dtype=np.int64)
 
     @cached_property
     def leg_limits(self) -> tuple[FloatArray, FloatArray]:
-        """Least and greatest positions that inverse kinematics lets the leg joints take, shape (n_legs,) each."""
+        """Least and greatest positions of the leg joints in inverse kinematics, shape (n_legs,) each."""
         joints = [self.model.joint(name) for name in self.leg_joints]
         middle = np.array([0.5 * (joint.lower + joint.upper) if np.isfinite(joint.lower) else 0.0 for joint in joints])
         lower = np.array([joint.lower + LIMIT_MARGIN for joint in joints])
@@ -131,7 +132,7 @@ class Footing:
 
     @cached_property
     def load_sharing(self) -> FloatArray:
-        """The map from the ground's total wrench to each foot's, shape (n_feet, 6, 6); see `share_load`."""
+        """The map from the total ground wrench to that on each foot, shape (n_feet, 6, 6); see `share_load`."""
         return share_load(self)
 
     @cached_property
@@ -143,23 +144,23 @@ class Footing:
 
     @cached_property
     def lateral(self) -> FloatArray:
-        """Unit vector on the ground from the last foot to the first; across the root's x axis with a single foot."""
+        """Unit vector on the ground from the last foot to the first; the world's y axis with a single foot."""
         across = self.feet[0].stand.translation[:2] - self.feet[-1].stand.translation[:2]
         length = float(np.linalg.norm(across))
         return across / length if length > 1e-6 else np.array([0.0, 1.0])
 
     @property
     def forward(self) -> FloatArray:
-        """Unit vector on the ground across `lateral`."""
+        """Unit vector on the ground, perpendicular to `lateral`."""
         return np.array([self.lateral[1], -self.lateral[0]])
 
 
 def plant_feet(model: Model) -> Footing:
-    """Puts a model on the ground: each sole where it is in the neutral posture, turned flat.
+    """Place a model on the ground: each sole where it is in the neutral posture, turned flat.
 
     Raises:
-        StanceError: The model cannot stand: its base is fixed, its setup has no sole, a sole is not flat, or a joint is
-            of a kind that takes more than one number.
+        StanceError: The model cannot stand: its base is fixed, its setup has no sole, a sole is not flat, or it has a
+            ball joint.
     """
     if model.base != "floating":
         raise StanceError(f'{model.name} is fixed to the world and stands on nothing; load it with base="floating"')
@@ -176,7 +177,7 @@ def plant_feet(model: Model) -> Footing:
             names=balls,
         )
     built = model.pinocchio.copy()
-    # Rotors belong to the servos, which know them.
+    # Rotor inertias are part of the servos.
     built.armature[:] = 0.0
     neutral = resting_posture(model)
     data = built.createData()
@@ -194,15 +195,10 @@ def plant_feet(model: Model) -> Footing:
         place = data.oMf[built.getFrameId(sole.frame)]
         of_body = place * inside.inverse()
         placement = _sole_frame(sole, corners, of_body)
-        number = built.addFrame(
-            pin.Frame(
-                f"sole {sole.name}",
-                built.frames[built.getFrameId(sole.frame)].parentJoint,
-                built.frames[built.getFrameId(sole.frame)].placement * inside.inverse() * placement,
-                pin.FrameType.OP_FRAME,
-            ),
-            False,
-        )
+        carrier = built.frames[built.getFrameId(sole.frame)]
+        own = carrier.placement * inside.inverse() * placement
+        kind = pin.FrameType.OP_FRAME
+        number = built.addFrame(pin.Frame(f"sole {sole.name}", carrier.parentJoint, own, kind), False)
         stand = of_body * placement
         flat = (corners - placement.translation) @ placement.rotation
         flat[:, 2] = 0.0
@@ -211,7 +207,7 @@ def plant_feet(model: Model) -> Footing:
 
 
 def resting_posture(model: Model) -> FloatArray:
-    """Gives the configuration nearest to neutral with every joint within its limits, shape (position_size,)."""
+    """Return the configuration nearest to neutral with every joint within its limits, shape (position_size,)."""
     positions = np.array(model.neutral)
     for index, body in enumerate(model.bodies):
         if body.joint.position_size == 1:
@@ -221,7 +217,7 @@ def resting_posture(model: Model) -> FloatArray:
 
 
 def _sole_frame(sole: Sole, corners: FloatArray, of_body: pin.SE3) -> pin.SE3:
-    """Gives the sole's own frame in its body."""
+    """Return the placement of the sole's own frame in its body."""
     middle = corners.mean(axis=0)
     if len(corners) < 3 or np.linalg.svd(corners - middle)[1][1] < LEAST_WIDTH:
         raise StanceError(
@@ -249,6 +245,6 @@ def _sole_frame(sole: Sole, corners: FloatArray, of_body: pin.SE3) -> pin.SE3:
 
 
 def _upright(place: pin.SE3) -> pin.SE3:
-    """Gives the placement on the ground nearest to one: z up, the same heading."""
+    """Return a placement projected onto the ground: z up, the same heading."""
     heading = np.arctan2(place.rotation[1, 0], place.rotation[0, 0])
     return pin.SE3(pin.utils.rotate("z", float(heading)), np.array([*place.translation[:2], 0.0]))

@@ -1,4 +1,4 @@
-"""The library of motions: made for any humanoid from its model, by seed, feet flat throughout."""
+"""The library of motions: planned for any humanoid from its model and a seed, with the feet flat throughout."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from steelyard.arrays import is_finite_number
 from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import LaboratoryError, StanceError
 from steelyard.stance.collision import joint_ranges
-from steelyard.stance.motion_builder import Builder, Style, compose, shortest_duration
-from steelyard.stance.postures import wish_of_posture
+from steelyard.stance.motion_builder import MotionBuilder, Style, build_motion, shortest_duration
+from steelyard.stance.postures import describe_posture
 from steelyard.stance.standing import stand_up
 from steelyard.wording import did_you_mean
 
@@ -27,42 +27,51 @@ STYLES = {
     "postures": Style(tempo=0.7, stay=6, upper=0.9, sway=(0.8, 0.8), squat=0.8, tilt=0.12),
     "limp": Style(tempo=1.25, sway=(0.8, 0.8), squat=0.95, tilt=0.3),
 }
-"""What each motion is made of: `sway` shifts weight and squats, `reach` moves the upper body, `dance` all of it,
-`postures` goes from one static posture to the next and holds it, `limp` takes the legs slowly through many poses."""
+"""The style of each motion: `sway` shifts weight and squats, `reach` moves the upper body, `dance` all of it,
+`postures` goes from one static posture to the next and holds it, `limp` moves the legs slowly through many poses. Set
+by judgement; docs/measured.md has how four humanoids follow them."""
 
 MOTIONS = tuple(STYLES)
-"""Names of the motions. Walking is not among them yet."""
+"""Names of the motions. Walking is not among them."""
 
 MOTION_DURATIONS = {"sway": 20.0, "reach": 30.0, "dance": 30.0, "postures": 60.0, "limp": 60.0}
-"""Seconds that each motion lasts unless another duration is asked for."""
+"""Default duration of each motion, s. Set by judgement: long enough to move every joint several times."""
 
 LONGEST = 600.0
-"""Seconds that a motion takes at most: all states of a trial are held in memory, 8 MB a second."""
+"""Greatest duration of a motion, s: all states of a trial are held in memory, 8 MB a second."""
 
 LEAST_COVERAGE = 0.4
-"""Share of its range through which each upper joint goes in a `dance` of 20 s or more, or the dance is refused."""
+"""Least share of its range that each upper joint covers in a long `dance`; a plan with less is an error. Set by
+judgement."""
 
 _COVERED = 0.46
-"""Share that is asked of a plan; the best of a few attempts is taken."""
+"""Coverage from which no further plan is drawn; set by judgement, above `LEAST_COVERAGE` with a margin."""
 
 _LONG_ENOUGH = 20.0
+"""Duration (s) from which coverage is asked for. Set by judgement: a dozen drawn points at the tempo of `dance`."""
+
 _QUICKEST_MOVE = 0.5
+"""Least time (s) from one given posture to the next. Set by judgement."""
+
 _ATTEMPTS = 5
+"""Plans of which the one with the best coverage is taken. Set by judgement: each takes about a second."""
+
 _PLANS: BoundedCache[Trajectory] = BoundedCache(32)
+"""Plans by model, name, seed and duration. Set by judgement: all motions of a handful of robots."""
 
 
 def plan_motion(model: Model, name: str, *, seed: int = 0, duration: float | None = None) -> Trajectory:
-    """Plans a motion of the library for a model.
+    """Plan a motion of the library for a model.
 
     Args:
         model: The model, with soles in its setup.
         name: One of `MOTIONS`.
-        seed: What is drawn differs from seed to seed.
-        duration: Seconds.
+        seed: Seed of the random motion.
+        duration: Seconds; by default `MOTION_DURATIONS`.
 
     Raises:
-        LaboratoryError: There is no such motion, or no such duration.
-        StanceError: The model cannot stand, or cannot move; the message says what is in the way.
+        LaboratoryError: The motion is unknown, or the duration is not possible.
+        StanceError: The model cannot stand or move; the message says why.
     """
     if not isinstance(name, str) or name not in STYLES:
         raise LaboratoryError(f"there is no motion {name!r}{did_you_mean(str(name), MOTIONS)}", names=[str(name)])
@@ -73,9 +82,9 @@ def plan_motion(model: Model, name: str, *, seed: int = 0, duration: float | Non
 def _plan(model: Model, name: str, seed: int, duration: float) -> Trajectory:
     standing = stand_up(model)
     style = STYLES[name]
-    builders: list[Builder] = []
+    builders: list[MotionBuilder] = []
     for attempt in range(_ATTEMPTS):
-        builders.append(compose(standing, style, duration, np.random.default_rng([seed, 2, attempt])))
+        builders.append(build_motion(standing, style, duration, np.random.default_rng([seed, 2, attempt])))
         if style.upper == 0.0 or duration < _LONG_ENOUGH or _coverage(builders[-1]) >= _COVERED:
             break
     best = max(builders, key=_coverage)
@@ -90,17 +99,17 @@ def _plan(model: Model, name: str, seed: int, duration: float) -> Trajectory:
 
 
 def plan_postures(model: Model, postures: Any, *, hold: float = 2.0, move: float = 2.0) -> Trajectory:
-    """Plans to visit given postures one after the other and to hold each, soles flat all the way.
+    """Plan a motion that visits given postures in turn and holds each, with the soles flat throughout.
 
     Args:
         model: The model, with soles in its setup.
         postures: Joint positions in the model's order, shape (n, n_joints); both soles flat in each.
-        hold: Seconds for which each is held, at least.
+        hold: Least time for which each is held, s.
         move: Seconds from one to the next.
 
     Raises:
-        LaboratoryError: The numbers make no sense.
-        StanceError: A posture is not flat-footed, or there is no safe way to it; the message says which and why.
+        LaboratoryError: An argument is not valid.
+        StanceError: A posture is not flat-footed, or no path to it is feasible; the message says which and why.
     """
     try:
         array = np.asarray(postures, dtype=np.float64)
@@ -116,18 +125,18 @@ def plan_postures(model: Model, postures: Any, *, hold: float = 2.0, move: float
             f"{_QUICKEST_MOVE:g} s or more"
         )
     standing = stand_up(model)
-    # Three spans of the curve lie between one point and the next, one more for each further control point there.
+    # Three spans of the curve lie between two points, and one for each further control point at a point.
     tempo = move / 3.0
     style = Style(tempo=tempo, stay=3 + int(np.ceil(hold / tempo)))
-    builder = Builder(standing, style, np.random.default_rng(0), tempo)
+    builder = MotionBuilder(standing, style, np.random.default_rng(0), tempo)
     for number, positions in enumerate(array):
         try:
-            wish = wish_of_posture(standing.footing, positions)
+            target = describe_posture(standing.footing, positions)
         except StanceError as error:
             raise StanceError(f"posture {number} is not flat-footed: {error}", names=error.names) from error
-        objection = builder.visit(builder.point(wish))
-        if objection is not None:
-            raise StanceError(f"there is no safe way to posture {number}: {objection}")
+        violation = builder.visit(builder.point(target))
+        if violation is not None:
+            raise StanceError(f"there is no safe way to posture {number}: {violation}")
     builder.go_home(count=6, keep=True)
     return builder.trajectory("postures")
 
@@ -143,18 +152,18 @@ def as_seed(seed: Any) -> int:
     return int(seed)
 
 
-def _shares(builder: Builder) -> FloatArray:
-    """Gives the share of its range that each upper joint goes through."""
+def _shares(builder: MotionBuilder) -> FloatArray:
+    """Return the share of its range that each upper joint covers, shape (n_upper,)."""
     footing = builder.standing.footing
     lower, upper = joint_ranges(footing.model)
     return np.asarray((np.ptp(np.array(builder.path)[:, 7:], axis=0) / (upper - lower))[footing.upper_columns])
 
 
-def _coverage(builder: Builder) -> float:
+def _coverage(builder: MotionBuilder) -> float:
     return float(np.min(_shares(builder), initial=1.0))
 
 
-def _least_covered(builder: Builder) -> str:
+def _least_covered(builder: MotionBuilder) -> str:
     return builder.standing.footing.upper_joints[int(np.argmin(_shares(builder)))]
 
 

@@ -1,4 +1,4 @@
-"""Inverse kinematics with the feet on the ground: the base and the legs that go with a wish for the rest."""
+"""Inverse kinematics with the feet on the ground: the base and the legs for a given target."""
 
 from __future__ import annotations
 
@@ -16,16 +16,26 @@ if TYPE_CHECKING:
     from steelyard.stance.footing import Footing
 
 _FLAT = 2e-3
+"""Greatest distance (m or rad) of a sole from its stand that counts as standing: as flat as a sole itself."""
+
 _TOLERANCE = 1e-8
+"""Error (m or rad) at which Newton's method has converged. Set by judgement: a hundredth of what `Posture.stands`
+asks."""
+
 _ITERATIONS = 30
-_PATIENCE = 10
-_HOPELESS = 1e-4
+"""Greatest number of Newton steps. Set by judgement: convergence is quadratic, and steps are limited."""
+
+_PATIENCE, _HOPELESS = 10, 1e-4
+"""Newton steps after which a target whose error (m or rad) is still larger counts as out of reach. Set by judgement."""
+
 _LONGEST_STEP = 0.3
+"""Greatest change (rad or m) of a coordinate in a Newton step. Set by judgement: rotations are nearly linear over
+it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Wish:
-    """What a posture should look like above flat feet.
+class PostureTarget:
+    """The target of inverse kinematics above flat feet.
 
     Attributes:
         upper: Positions of `Footing.upper_joints`, shape (n_upper,); taken exactly.
@@ -47,49 +57,49 @@ class Posture:
     Attributes:
         q: Configuration, shape (position_size,).
         foot_error: Greatest distance of a sole from its stand (m or rad).
-        wish_error: Greatest distance from the wish for centre of mass, height (m) and tilt (rad).
+        target_error: Greatest error of centre of mass, height (m) and tilt (rad).
     """
 
     q: FloatArray
     foot_error: float
-    wish_error: float
+    target_error: float
 
     @property
     def stands(self) -> bool:
-        """Whether the feet are where they should be."""
+        """Whether the soles are on their stands."""
         return self.foot_error < 1e-6
 
     @property
-    def fulfils(self) -> bool:
-        """Whether the feet stand and the wish came true."""
-        return self.stands and self.wish_error < 1e-6
+    def meets_target(self) -> bool:
+        """Whether the soles are on their stands and the target is reached."""
+        return self.stands and self.target_error < 1e-6
 
 
-def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
-    """Gives the posture that keeps the soles on their stands and comes nearest to a wish.
+def solve_posture(footing: Footing, target: PostureTarget, guess: FloatArray) -> Posture:
+    """Solve inverse kinematics: the posture with the soles on their stands that comes nearest to a target.
 
-    Newton's method in two levels: the soles' placements come first, exactly; centre of mass, height and tilt of the
-    root take what freedom is left. A leg joint that runs against its limit, less a margin, is held
-    there for good: now and then a wish is refused that smaller steps would reach.
+    Newton's method with two priorities: the placements of the soles exactly; centre of mass, height and tilt of the
+    root in their null space. A leg joint that reaches its limit, less a margin, stays there: some targets are missed
+    that smaller steps would reach.
 
     Args:
         footing: The feet.
-        wish: The wish.
-        guess: A configuration to start from, shape (position_size,).
+        target: The target.
+        guess: Initial configuration, shape (position_size,).
     """
     built, data = footing.pinocchio, footing.data
     legs = 7 + footing.leg_columns
     lower, upper = footing.leg_limits
     q = np.array(guess, dtype=np.float64)
-    q[7 + footing.upper_columns] = wish.upper
+    q[7 + footing.upper_columns] = target.upper
     q[legs] = np.clip(q[legs], lower, upper)
-    wanted = pin.exp3(np.asarray(wish.tilt, dtype=np.float64))
+    wanted = pin.exp3(np.asarray(target.tilt, dtype=np.float64))
     held = np.zeros(len(legs), dtype=bool)
     moving = np.concatenate([np.arange(6), legs - 1])
     feet, soft = 6 * len(footing.feet), 6
     errors, rows = np.zeros(feet + soft), np.zeros((feet + soft, built.nv))
     full = np.zeros(built.nv)
-    foot_error = wish_error = np.inf
+    foot_error = target_error = np.inf
     for iteration in range(_ITERATIONS):
         rows[feet : feet + 2] = pin.jacobianCenterOfMass(built, data, q, False)[:2]
         pin.computeJointJacobians(built, data)
@@ -101,32 +111,32 @@ def solve_posture(footing: Footing, wish: Wish, guess: FloatArray) -> Posture:
             np.matmul(pin.Jlog6(off), local, out=rows[part])
         root = data.oMi[1].rotation
         turn = wanted.T @ root
-        errors[feet : feet + 2] = data.com[0][:2] - wish.com
-        errors[feet + 2] = q[2] - wish.height
+        errors[feet : feet + 2] = data.com[0][:2] - target.com
+        errors[feet + 2] = q[2] - target.height
         errors[feet + 3 :] = pin.log3(turn)
         rows[feet + 2, :3] = root[2]
         rows[feet + 3 :, 3:6] = pin.Jlog3(turn)
         sizes = np.abs(errors)
-        foot_error, wish_error = float(sizes[:feet].max()), float(sizes[feet:].max())
-        if foot_error < _TOLERANCE and wish_error < _TOLERANCE:
+        foot_error, target_error = float(sizes[:feet].max()), float(sizes[feet:].max())
+        if foot_error < _TOLERANCE and target_error < _TOLERANCE:
             break
         step = _two_level_step(rows[:, moving], errors, feet, held)
         longest = float(np.abs(step).max())
-        if foot_error < _TOLERANCE and (longest < _TOLERANCE or (iteration > _PATIENCE and wish_error > _HOPELESS)):
+        if foot_error < _TOLERANCE and (longest < _TOLERANCE or (iteration > _PATIENCE and target_error > _HOPELESS)):
             break
         full[moving] = step * min(1.0, _LONGEST_STEP / max(longest, _TOLERANCE))
         q = pin.integrate(built, q, full)
         q[3:7] /= np.linalg.norm(q[3:7])
         held |= (q[legs] < lower) | (q[legs] > upper)
         q[legs] = np.clip(q[legs], lower, upper)
-    return Posture(q, foot_error, wish_error)
+    return Posture(q, foot_error, target_error)
 
 
 def stand_on_soles(footing: Footing, positions: FloatArray) -> FloatArray:
-    """Gives the configuration of a posture whose soles are on their stands, shape (position_size,).
+    """Return the configuration of joint positions with the soles on their stands, shape (position_size,).
 
     Args:
-        footing: The feet; the first stands exactly where it should.
+        footing: The feet; the first is exactly on its stand.
         positions: Of all joints, shape (n_joints,).
 
     Raises:
@@ -149,22 +159,22 @@ def stand_on_soles(footing: Footing, positions: FloatArray) -> FloatArray:
     return q
 
 
-def wish_of_posture(footing: Footing, positions: FloatArray) -> Wish:
-    """Gives the wish that a posture fulfils; see `stand_on_soles`."""
+def describe_posture(footing: Footing, positions: FloatArray) -> PostureTarget:
+    """Return the target that joint positions reach; see `stand_on_soles`."""
     q = stand_on_soles(footing, positions)
     com = np.array(pin.centerOfMass(footing.pinocchio, footing.data, q))
     tilt = pin.log3(pin.Quaternion(q[3:7]).matrix())
-    return Wish(q[7 + footing.upper_columns], com[:2], float(q[2]), tilt)
+    return PostureTarget(q[7 + footing.upper_columns], com[:2], float(q[2]), tilt)
 
 
 def _two_level_step(rows: FloatArray, errors: FloatArray, first: int, held: np.ndarray) -> FloatArray:
-    """Gives the step that undoes the first errors, and of the others what it can without touching the first.
+    """Return the Newton step for the first errors, and in its null space the damped one for the others.
 
     Args:
-        rows: Derivatives of all errors, shape (n, 6 + n_legs).
+        rows: Jacobian of all errors, shape (n, 6 + n_legs).
         errors: The errors, shape (n,).
-        first: How many of them come first.
-        held: Which leg joints stay, shape (n_legs,).
+        first: How many of them have priority.
+        held: Which leg joints are fixed, shape (n_legs,).
     """
     free = np.concatenate([np.ones(6, dtype=bool), ~held])
     rows = rows[:, free]

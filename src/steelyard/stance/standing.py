@@ -1,8 +1,8 @@
-"""A robot standing ready: feet flat, knees a little bent, arms clear of the body, and how far it can go from there."""
+"""The home posture of a robot: feet flat, knees slightly bent, arms clear of the body; and its range from there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from steelyard.exceptions import StanceError
 from steelyard.stance.collision import find_clearances
 from steelyard.stance.feasibility import Feasibility, Shares, planned_positions
 from steelyard.stance.footing import plant_feet, resting_posture
-from steelyard.stance.postures import Wish, solve_posture
+from steelyard.stance.postures import PostureTarget, solve_posture
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
@@ -21,34 +21,38 @@ if TYPE_CHECKING:
     from steelyard.stance.footing import Footing
 
 BENT = 0.955
-"""Height of the root, as a share of that on straight legs, in which a robot stands ready."""
+"""Height of the root at home, as a share of that on straight legs. Set by judgement: away from the singularity of a
+straight knee, and high enough for modest knee torques."""
 
-_SHARES_OF_HEIGHT = (0.0, 0.01, -0.01, 0.02, -0.02, 0.03, -0.03, 0.035, -0.05)
+_HEIGHT_CHANGES = (0.0, 0.01, -0.01, 0.02, -0.02, 0.03, -0.03, 0.035, -0.05)
+"""Changes of that share, tried in turn until a posture is found. Set by judgement: nearest first, never quite
+straight."""
 
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """A robot standing ready.
+    """A robot in its home posture.
 
     Attributes:
         footing: Its feet.
-        feasibility: What it can do.
-        home: The configuration in which it stands, shape (position_size,).
-        wish: What its home looks like.
-        heights: Least and greatest height of the root (m) that it can take, all else as at home.
-        reach: How far (m) the zero-moment point may go from home: to the right, to the left (`Footing.lateral`), to the
-            back and to the front (`Footing.forward`).
+        feasibility: Its limits.
+        home: The home configuration, shape (position_size,).
+        target: The target of inverse kinematics that home reaches.
+        heights: Least and greatest feasible height of the root (m), all else as at home.
+        reach: Distances (m) that the zero-moment point may move from home: to the right, to the left
+            (`Footing.lateral`), to the back and to the front (`Footing.forward`).
     """
 
     footing: Footing
     feasibility: Feasibility
     home: FloatArray
-    wish: Wish
+    target: PostureTarget
     heights: tuple[float, float]
     reach: tuple[float, float, float, float]
 
 
 _STANDINGS: BoundedCache[Standing] = BoundedCache(16)
+"""Standings by model. Set by judgement: more robots than a program uses at once."""
 
 
 def stand_up(model: Model) -> Standing:
@@ -70,30 +74,30 @@ def _stand_up(model: Model) -> Standing:
     straight, guess = _straight(footing)
     com = _home_com(footing)
     upper = 7 + footing.upper_columns
-    # Arms hang at the end of their range on many robots; ready, they are a little away from it.
+    # Arms at zero are at the end of their range on many robots; at home they keep the margin of a plan.
     lowest, highest = planned_positions(model, shares)
     guess[upper] = np.clip(guess[upper], lowest[footing.upper_columns], highest[footing.upper_columns])
     reasons: list[str] = []
-    for step in _SHARES_OF_HEIGHT:
-        wish = Wish(guess[upper], com, (BENT + step) * straight, np.zeros(3))
-        posture = solve_posture(footing, wish, guess)
-        if not posture.fulfils:
+    for step in _HEIGHT_CHANGES:
+        target = PostureTarget(guess[upper], com, (BENT + step) * straight, np.zeros(3))
+        posture = solve_posture(footing, target, guess)
+        if not posture.meets_target:
             reasons.append("the legs cannot bend so far with the soles flat")
             continue
         clearances = find_clearances(footing, posture.q)
-        wish = Wish(clearances.home[upper], com, wish.height, wish.tilt)
-        posture = solve_posture(footing, wish, posture.q)
+        target = replace(target, upper=clearances.home[upper])
+        posture = solve_posture(footing, target, posture.q)
         feasibility = Feasibility(footing, clearances, shares)
-        objection = feasibility.objection_to_posture(posture.q)
-        if posture.fulfils and objection is None:
-            heights = _heights(feasibility, wish, posture.q, straight)
-            return Standing(footing, feasibility, posture.q, wish, heights, _reach(feasibility, com))
-        reasons.append("the legs cannot carry the arms so" if objection is None else objection.reason)
+        violation = feasibility.check_posture(posture.q)
+        if posture.meets_target and violation is None:
+            heights = _heights(feasibility, target, posture.q, straight)
+            return Standing(footing, feasibility, posture.q, target, heights, _reach(feasibility, com))
+        reasons.append("the legs cannot carry the arms so" if violation is None else violation.reason)
     raise StanceError(f"{model.name} found no posture to stand in: {'; '.join(dict.fromkeys(reasons))}")
 
 
 def _straight(footing: Footing) -> tuple[float, FloatArray]:
-    """Gives the height of the root at rest above its soles, and a guess with bent knees."""
+    """Return the height of the root above the soles in the resting posture, and a guess with bent knees."""
     guess = resting_posture(footing.model)
     data = footing.data
     pin.framesForwardKinematics(footing.pinocchio, data, guess)
@@ -108,7 +112,7 @@ def _straight(footing: Footing) -> tuple[float, FloatArray]:
 
 
 def _home_com(footing: Footing) -> FloatArray:
-    """Gives where the centre of mass rests: between the feet, and lengthwise where the robot carries it by itself."""
+    """Return the centre of mass at home (2,): midway between the feet, lengthwise as in the resting posture."""
     data = footing.data
     own = pin.centerOfMass(footing.pinocchio, data, np.concatenate([[0.0, 0.0], resting_posture(footing.model)[2:]]))
     polygon = footing.support_polygon
@@ -119,15 +123,15 @@ def _home_com(footing: Footing) -> FloatArray:
     return np.asarray(along * footing.forward + 0.5 * (sideways.max() + sideways.min()) * footing.lateral)
 
 
-def _heights(feasibility: Feasibility, wish: Wish, home: FloatArray, straight: float) -> tuple[float, float]:
-    """Gives how low and how high the robot can go."""
+def _heights(feasibility: Feasibility, target: PostureTarget, home: FloatArray, straight: float) -> tuple[float, float]:
+    """Return the least and the greatest feasible height of the root, m."""
     found = []
     for direction in (-1.0, 1.0):
-        reached, q = wish.height, home
+        reached, q = target.height, home
         while True:
             height = reached + direction * 0.005 * straight
-            posture = solve_posture(feasibility.footing, Wish(wish.upper, wish.com, height, wish.tilt), q)
-            if not posture.fulfils or feasibility.objection_to_posture(posture.q) or abs(height - wish.height) > 0.3:
+            posture = solve_posture(feasibility.footing, replace(target, height=height), q)
+            if not posture.meets_target or feasibility.check_posture(posture.q) or abs(height - target.height) > 0.3:
                 break
             reached, q = height, posture.q
         found.append(reached)
@@ -135,7 +139,7 @@ def _heights(feasibility: Feasibility, wish: Wish, home: FloatArray, straight: f
 
 
 def _reach(feasibility: Feasibility, com: FloatArray) -> tuple[float, float, float, float]:
-    """Gives how far one can go from a point inside the balance polygon, along and across the feet."""
+    """Return the distances from a point inside the balance polygon to its edges, along and across the feet."""
     polygon = feasibility.balance_polygon
     edges = np.roll(polygon, -1, axis=0) - polygon
     inward = np.stack([-edges[:, 1], edges[:, 0]], axis=1)

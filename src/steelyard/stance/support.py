@@ -1,4 +1,4 @@
-"""Balance: the polygon that the soles span, the zero-moment point, and how feet share the load."""
+"""Balance: the support polygon, the zero-moment point, and the load of each foot."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def inside_margin(polygon: FloatArray, points: Any) -> FloatArray:
-    """Gives how far inside a convex polygon points are, m; negative outside (then to the nearest edge's line).
+    """Return the distance of points to the nearest edge line of a convex polygon, m; negative outside.
 
     Args:
-        polygon: Corners, counter-clockwise, shape (n, 2).
+        polygon: Vertices, counter-clockwise, shape (n, 2).
         points: Shape (..., 2).
 
     Returns:
@@ -28,13 +28,13 @@ def inside_margin(polygon: FloatArray, points: Any) -> FloatArray:
 
 
 def zero_moment_points(wrenches: Any) -> FloatArray:
-    """Gives where on the ground (z = 0) horizontal moments vanish: the centre of pressure of all feet together.
+    """Return the zero-moment point on the ground (z = 0): the centre of pressure of all feet together.
 
     Args:
         wrenches: Of the ground on the robot about the world's origin, in world axes, shape (..., 6).
 
     Returns:
-        Shape (..., 2), m; not a number where nothing presses on the ground.
+        Shape (..., 2), m; NaN where the vertical force is not positive.
     """
     wrench = np.asarray(wrenches, dtype=np.float64)
     force = np.where(wrench[..., 2] > 0.0, wrench[..., 2], np.nan)
@@ -42,11 +42,11 @@ def zero_moment_points(wrenches: Any) -> FloatArray:
 
 
 def share_load(footing: Footing) -> FloatArray:
-    """Gives the map from the ground's total wrench to each foot's, shape (n_feet, 6, 6).
+    """Return the map from the total ground wrench to that on each foot, shape (n_feet, 6, 6).
 
-    The total is about the world's origin, each foot's about the middle of its stand, all in world axes. Of all ways to
-    share, it is the one with the least ``Σ |f|² + |n / ℓ|²``, with ℓ the half length or width of the sole: moments,
-    which press the sole's edges, count more the smaller the sole is.
+    The total is about the world's origin, each foot's about the origin of its stand, all in world axes. It minimises
+    ``Σ |f|² + |n / ℓ|²``, with ℓ half the length or width of the sole: moments, which load the edges of the sole, count
+    more the smaller it is.
     """
     count = len(footing.feet)
     total = np.zeros((6, 6 * count))

@@ -1,4 +1,4 @@
-"""The Trajectory: joint positions over time, to be played with the feet on the ground."""
+"""The Trajectory: joint positions over time, with the feet on the ground."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.stance.footing import Footing
 
-
 _LIMIT_TOLERANCE = 1e-3
+"""Distance (rad or m) beyond a joint limit that is accepted. Set by judgement: a spline overshoots its knots a
+little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +30,11 @@ class Trajectory:
     """Joint positions over time; it begins and ends at rest, and is smooth in between.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         time: Evenly spaced from zero, shape (n,), s.
         joints: Names of the joints of the columns.
         positions: Shape (n, n_joints), rad or m.
-        holds: Stretches (start, end), s, in which the robot is meant to stand still.
+        holds: Intervals (start, end), s, in which the robot stands still.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Trajectory:
 
     @property
     def duration(self) -> float:
-        """Seconds from begin to end."""
+        """Duration, s."""
         return float(self.time[-1])
 
     @cached_property
@@ -95,7 +96,7 @@ def _as_numbers(values: Any, what: str, name: str) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """A trajectory played with the soles on their stands: generalised coordinates at even times.
+    """Generalised coordinates of a trajectory with the soles on their stands, evenly sampled.
 
     Attributes:
         time: Shape (n,), s.
@@ -111,10 +112,10 @@ class Course:
 
 
 def check_trajectory(footing: Footing, trajectory: Trajectory) -> None:
-    """Checks that a trajectory moves the joints of this robot, and no others.
+    """Check that a trajectory has the joints of this robot, and no others.
 
     Raises:
-        StanceError: It lacks a joint, or has one too many.
+        StanceError: A joint is missing or unknown.
     """
     model = footing.model
     unknown = [joint for joint in trajectory.joints if joint not in model.joints]
@@ -133,15 +134,15 @@ def check_trajectory(footing: Footing, trajectory: Trajectory) -> None:
 
 
 def trace_course(footing: Footing, trajectory: Trajectory, rate: float) -> Course:
-    """Gives the course of a trajectory, sampled `rate` times a second, the base where the feet ask for it.
+    """Return the generalised coordinates of a trajectory; the feet on their stands place the base.
 
     Args:
-        footing: The feet; the first stands exactly where it should.
+        footing: The feet; the first is exactly on its stand.
         trajectory: The trajectory.
-        rate: Samples a second.
+        rate: Sample rate, Hz.
 
     Raises:
-        StanceError: See `check_trajectory`; also where a joint goes beyond its limits, at or between the trajectory's
+        StanceError: See `check_trajectory`; also where a joint exceeds its limits, at or between the trajectory's
             times, or a sole leaves its stand.
     """
     check_trajectory(footing, trajectory)
@@ -156,7 +157,7 @@ def trace_course(footing: Footing, trajectory: Trajectory, rate: float) -> Cours
     pose, rate_of, change_of = (base(inside, order) for order in range(3))
     quaternion, turning, turning_change = _unit_quaternions(pose[:, 3:], rate_of[:, 3:], change_of[:, 3:])
     spin = 2.0 * _imaginary_product(quaternion, turning)
-    # d/dt (q* q̇) = q* q̈ + |q̇|², and the last term is real: it has no part in the angular acceleration.
+    # d/dt (q* q̇) = q* q̈ + |q̇|², and the last term is real: it does not contribute to the angular acceleration.
     spin_change = 2.0 * _imaginary_product(quaternion, turning_change)
     rotation = quaternion_rotations(quaternion)
     linear = np.einsum("nji,nj->ni", rotation, rate_of[:, :3])
@@ -181,7 +182,7 @@ def _check_limits(footing: Footing, trajectory: Trajectory, time: FloatArray, po
 
 
 def _base_poses(footing: Footing, trajectory: Trajectory, columns: list[int]) -> FloatArray:
-    """Gives the base's position and quaternion at the trajectory's times, shape (n, 7)."""
+    """Return the base's position and quaternion at the trajectory's times, shape (n, 7)."""
     times = trajectory.time
     poses = np.empty((len(times), 7))
     for row, positions in enumerate(trajectory.positions[:, columns]):
@@ -194,7 +195,7 @@ def _base_poses(footing: Footing, trajectory: Trajectory, columns: list[int]) ->
             ) from error
         if row and poses[row, 3:] @ poses[row - 1, 3:] < 0.0:
             poses[row, 3:] *= -1.0
-    # Between two times the soles are where the spline takes them: it must be told often enough to keep them flat.
+    # Between two times the soles follow the spline, which stays flat only where the times are dense enough.
     between = trajectory.spline(0.5 * (times[1:] + times[:-1]))[:, columns]
     for row, positions in enumerate(between):
         try:
@@ -211,7 +212,7 @@ def _base_poses(footing: Footing, trajectory: Trajectory, columns: list[int]) ->
 def _unit_quaternions(
     values: FloatArray, rates: FloatArray, changes: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gives the quaternions ``p / |p|`` with their first and second derivatives."""
+    """Return the quaternions ``p / |p|`` with their first and second derivatives."""
     size = np.linalg.norm(values, axis=1, keepdims=True)
     along = np.sum(values * rates, axis=1, keepdims=True) / size
     size_change = (np.sum(values * changes + rates * rates, axis=1, keepdims=True) - along**2) / size
@@ -222,5 +223,5 @@ def _unit_quaternions(
 
 
 def _imaginary_product(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Gives the imaginary part of ``conj(first) second``, shape (n, 3)."""
+    """Return the imaginary part of ``conj(first) second``, shape (n, 3)."""
     return np.asarray(first[:, 3:] * second[:, :3] - second[:, 3:] * first[:, :3] - cross(first[:, :3], second[:, :3]))

@@ -1,4 +1,4 @@
-"""Contact sheets: a trial at a glance, drawn by MuJoCo without a window."""
+"""Contact sheets: moments of a trial in one picture, rendered by MuJoCo without a window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from steelyard.exceptions import LaboratoryError
-from steelyard.laboratory.world import add_pieces, build_spec
+from steelyard.laboratory.world import add_pieces, build_spec, set_configuration
 from steelyard.stance import convex_pieces
 
 if TYPE_CHECKING:
@@ -18,22 +18,25 @@ if TYPE_CHECKING:
     from steelyard.stance import Footing
 
 _SKIN = {"leg": [0.36, 0.46, 0.62, 1.0], "body": [0.78, 0.80, 0.83, 1.0], "sole": [0.85, 0.42, 0.20, 1.0]}
+"""RGBA colours of the parts: legs and soles stand out."""
+
 _WIDTH, _HEIGHT = 300, 380
+"""Size of one moment, pixels: a standing robot fills it."""
 
 
 def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, columns: int = 6) -> None:
-    """Draws moments of a trial, evenly spread over its time, as one PNG.
+    """Draw evenly spaced moments of a trial as one PNG.
 
-    Links are drawn as the convex hulls that collide: legs in blue, soles in orange.
+    Links are drawn as their convex collision hulls: legs in blue, soles in orange.
 
     Args:
         trial: The trial.
-        path: Where the picture goes.
-        count: How many moments.
-        columns: How many in a row.
+        path: The picture file.
+        count: Number of moments.
+        columns: Number of moments in a row.
 
     Raises:
-        LaboratoryError: There is nothing to draw with, or the file cannot be written.
+        LaboratoryError: MuJoCo cannot render here, or the file cannot be written.
     """
     states = trial.truth.states
     compiled = _build_scene(trial.truth.footing)
@@ -55,14 +58,12 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
     with renderer:
         camera = _camera(trial)
         for number, row in enumerate(rows):
-            q = states.q[row]
-            data.qpos[:3], data.qpos[3:7] = q[:3], q[[6, 3, 4, 5]]
-            data.qpos[columns_of] = q[7:]
+            set_configuration(data, columns_of, states.q[row])
             mujoco.mj_forward(compiled, data)
             renderer.update_scene(data, camera)
-            place = (number % columns * _WIDTH, number // columns * _HEIGHT)
-            sheet.paste(Image.fromarray(renderer.render()), place)
-            pen.text((place[0] + 10, place[1] + 8), f"{states.time[row]:.1f} s", fill="black", font=font)
+            left, top = number % columns * _WIDTH, number // columns * _HEIGHT
+            sheet.paste(Image.fromarray(renderer.render()), (left, top))
+            pen.text((left + 10, top + 8), f"{states.time[row]:.1f} s", fill="black", font=font)
     try:
         sheet.save(Path(path), format="PNG")
     except OSError as error:
@@ -70,7 +71,7 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
 
 
 def _camera(trial: Trial) -> Any:
-    """Looks at the robot from ahead and a little aside, whichever way its feet point."""
+    """Return a camera in front of the robot, slightly to its side."""
     footing, states = trial.truth.footing, trial.truth.states
     ahead = footing.feet[0].stand.rotation[:2, 0]
     height = float(np.max(states.q[:, 2]))
@@ -89,24 +90,10 @@ def _build_scene(footing: Footing) -> Any:
     spec.visual.headlight.diffuse = [0.45, 0.45, 0.45]
     spec.visual.global_.offwidth, spec.visual.global_.offheight = _WIDTH, _HEIGHT
     spec.worldbody.add_light(pos=[1.0, 1.0, 3.0], dir=[-0.3, -0.3, -1.0], diffuse=[0.5, 0.5, 0.5])
-    spec.add_texture(
-        name="tiles",
-        type=mujoco.mjtTexture.mjTEXTURE_2D,
-        builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
-        rgb1=[0.93, 0.93, 0.93],
-        rgb2=[0.86, 0.86, 0.86],
-        width=256,
-        height=256,
-    )
-    spec.add_texture(
-        name="sky",
-        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
-        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
-        rgb1=[1.0, 1.0, 1.0],
-        rgb2=[0.90, 0.93, 0.97],
-        width=64,
-        height=384,
-    )
+    checker = {"type": mujoco.mjtTexture.mjTEXTURE_2D, "builtin": mujoco.mjtBuiltin.mjBUILTIN_CHECKER}
+    spec.add_texture(name="tiles", **checker, rgb1=[0.93] * 3, rgb2=[0.86] * 3, width=256, height=256)
+    gradient = {"type": mujoco.mjtTexture.mjTEXTURE_SKYBOX, "builtin": mujoco.mjtBuiltin.mjBUILTIN_GRADIENT}
+    spec.add_texture(name="sky", **gradient, rgb1=[1.0] * 3, rgb2=[0.90, 0.93, 0.97], width=64, height=384)
     tiles = spec.add_material(name="tiles", texrepeat=[10.0, 10.0], texuniform=True)
     tiles.textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = "tiles"
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05], material="tiles")

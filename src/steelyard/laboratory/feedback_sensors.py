@@ -1,4 +1,4 @@
-"""What a controller's sensors say while the robot moves: late, shifted, noisy and in steps, as the laboratory's are."""
+"""The controller's sensors in a closed loop, with the delay, bias, noise and resolution of the laboratory's."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
-from scipy.signal import lfilter
 
-from steelyard.laboratory.balance_control import CONTROL_PERIOD, Readings
+from steelyard.laboratory.balance_control import CONTROL_PERIOD, FeedbackReadings
+from steelyard.laboratory.sensors import correlate
 from steelyard.laboratory.world import TIME_STEP
 
 if TYPE_CHECKING:
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 _SOLE_AXES = ("fz", "nx", "ny")
 
 
-class Senses:
-    """The sensors of a true robot in a closed loop. Encoders, an inertial sensor's orientation, soles.
+class FeedbackSensors:
+    """The sensors of a true robot in a closed loop: encoders, orientation of an inertial sensor, soles.
 
-    Each kind has the noise, bias, step and delay of the laboratory's `Sensors`; the soles' are given at their own
-    frames, as a sensor below the foot has them.
+    Each kind has the errors of the laboratory's `Sensors`; wrenches are measured in the soles' own frames.
 
     Args:
         world: The robot on its floor.
-        truth: What nobody knows outside.
+        truth: The true robot.
         sensors: The errors of the sensors.
-        known: What is added to the encoders' readings, rad or m by joint.
-        seed: Of the noise.
-        count: How many readings there will be.
+        known: Offsets that are added to the encoder readings, rad or m by joint.
+        seed: Seed of the noise.
+        count: Number of readings.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Senses:
         self._built = world.footing.pinocchio
         self._data = self._built.createData()
         self._imu = self._built.getFrameId(model.setup.imus[0].frame)
-        # What remains of the encoders' offsets: a joint is there when its corrected reading says so.
+        # Encoder offsets that remain after correction; servos act on corrected readings.
         self.remaining = np.array([truth.offsets[joint] - known.get(joint, 0.0) for joint in model.joints])
         self._encoder = np.stack([self._noise(f"q.{joint}", sensors.encoder) for joint in model.joints], axis=1)
         imu = model.setup.imus[0].name
@@ -59,62 +58,54 @@ class Senses:
         self._soles = np.array([self._sole_errors(foot.sole.wrench, truth.biases) for foot in world.footing.feet])
 
     def _sole_errors(self, name: str | None, biases: Mapping[str, float]) -> FloatArray:
-        """Gives noise and bias of what one sole's sensor reads, shape (3, n)."""
-        columns = [f"{name}.{axis}" for axis in _SOLE_AXES]
-        return np.array(
-            [
-                self._noise(column, instrument) + biases.get(column, 0.0)
-                for column, instrument in zip(columns, self._instruments, strict=True)
-            ]
-        )
+        """Return noise plus bias of one sole's sensor, shape (3, n)."""
+        columns = {f"{name}.{axis}": each for axis, each in zip(_SOLE_AXES, self._instruments, strict=True)}
+        return np.array([self._noise(column, each) + biases.get(column, 0.0) for column, each in columns.items()])
 
     def _noise(self, column: str, instrument: Instrument) -> FloatArray:
-        """Gives the noise of a channel, one number a reading, shape (n,)."""
+        """Return the noise of a channel for each reading, shape (n,)."""
         white = np.random.default_rng([self._seed, 5, zlib.crc32(column.encode())]).standard_normal(self._count)
         if instrument.correlation:
-            keep = np.exp(-CONTROL_PERIOD / instrument.correlation)
-            white[1:] *= np.sqrt(1.0 - keep**2)
-            white = lfilter([1.0], [1.0, -keep], white)
+            white = correlate(white, np.exp(-CONTROL_PERIOD / instrument.correlation))
         return np.asarray(instrument.noise * white)
 
-    def read(self, number: int, step: int, states: FloatArray, forces: FloatArray) -> Readings:
-        """Gives one reading.
+    def read(self, number: int, step: int, states: FloatArray, forces: FloatArray) -> FeedbackReadings:
+        """Return one reading.
 
         Args:
-            number: Which one.
-            step: How many steps the physics has done.
+            number: Its index.
+            step: Number of physics steps so far.
             states: Positions and velocities of MuJoCo so far, the first before the first step.
-            forces: MuJoCo's sensor values so far, those of a state in its row; the newest state has none yet.
+            forces: MuJoCo's sensor values so far, in the row of their state; the newest state has none yet.
         """
         columns, sensors = self._world.q_columns, self._sensors
         positions = states[self._late(step, sensors.encoder), columns] - self.remaining + self._encoder[number]
-        place = self._place(states[self._late(step, sensors.orientation)])
-        pin.framesForwardKinematics(self._built, self._data, place)
+        q = self._configuration(states[self._late(step, sensors.orientation)])
+        pin.framesForwardKinematics(self._built, self._data, q)
         rotation = self._data.oMf[self._imu].rotation @ self._mounting @ pin.exp3(self._turns[number])
-        felt = max(0, min(self._late(step, sensors.force), step - 1))
-        return Readings(
-            _in_steps(positions, sensors.encoder.resolution), rotation, self._pressed(number, felt, states, forces)
-        )
+        row = max(0, min(self._late(step, sensors.force), step - 1))
+        soles = self._read_soles(number, row, states, forces)
+        return FeedbackReadings(_quantise(positions, sensors.encoder.resolution), rotation, soles)
 
-    def _pressed(self, number: int, felt: int, states: FloatArray, forces: FloatArray) -> FloatArray:
-        wrenches = self._world.foot_readings(forces[felt : felt + 1])[0]
-        pin.framesForwardKinematics(self._built, self._data, self._place(states[felt]))
+    def _read_soles(self, number: int, row: int, states: FloatArray, forces: FloatArray) -> FloatArray:
+        wrenches = self._world.foot_readings(forces[row : row + 1])[0]
+        pin.framesForwardKinematics(self._built, self._data, self._configuration(states[row]))
         read = np.empty((len(wrenches), 3))
-        for row, (foot, wrench) in enumerate(zip(self._world.footing.feet, wrenches, strict=True)):
+        for sole, (foot, wrench) in enumerate(zip(self._world.footing.feet, wrenches, strict=True)):
             own = self._data.oMf[foot.frame].actInv(pin.Force(wrench)).vector
-            read[row] = own[[2, 3, 4]] + self._soles[row, :, number]
-            read[row] = [
-                _in_steps(value, each.resolution) for value, each in zip(read[row], self._instruments, strict=True)
+            values = own[[2, 3, 4]] + self._soles[sole, :, number]
+            read[sole] = [
+                _quantise(value, each.resolution) for value, each in zip(values, self._instruments, strict=True)
             ]
         return read
 
     def _late(self, step: int, instrument: Instrument) -> int:
         return max(0, step - round(instrument.delay / TIME_STEP))
 
-    def _place(self, state: FloatArray) -> FloatArray:
-        """Gives a state's configuration as Pinocchio has it, shape (position_size,)."""
+    def _configuration(self, state: FloatArray) -> FloatArray:
+        """Return Pinocchio's configuration of a state of MuJoCo, shape (position_size,)."""
         return np.concatenate([state[:3], state[[4, 5, 6, 3]], state[self._world.q_columns]])
 
 
-def _in_steps(values: FloatArray, step: float) -> FloatArray:
+def _quantise(values: FloatArray, step: float) -> FloatArray:
     return np.asarray(step * np.round(values / step)) if step else np.asarray(values)
