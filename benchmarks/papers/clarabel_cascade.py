@@ -43,17 +43,17 @@ def solve_by_clarabel(levels: Sequence[Level]) -> tuple[FloatArray, list[float]]
     cuts: list[Callable[..., tuple[FloatArray, ...]]] = []
     costs = []
     for level in levels:
-        cuts += level.separators
+        cuts += level.cut_families
         equal = level.lower == level.upper
         low, high = ~equal & np.isfinite(level.lower), ~equal & np.isfinite(level.upper)
         own = np.concatenate([level.matrix[low], -level.matrix[high]])
         asked = np.concatenate([level.lower[low], -level.upper[high]])
         equations, right = level.matrix[equal], level.lower[equal]
-        if level.drag is not None:
-            equations, right = np.concatenate([equations, level.drag[0]]), np.append(right, level.drag[1])
+        if level.regularisation is not None:
+            equations, right = np.concatenate([equations, level.regularisation[0]]), np.append(right, level.regularisation[1])
 
         def price(at: FloatArray, level: Level = level) -> float:
-            dragged = 0.0 if level.drag is None else np.sum(np.square(level.drag[0] @ at - level.drag[1]))
+            dragged = 0.0 if level.regularisation is None else np.sum(np.square(level.regularisation[0] @ at - level.regularisation[1]))
             return float(np.sum(np.square(level.outside(at))) + dragged)
 
         size, cost = price(place), np.inf

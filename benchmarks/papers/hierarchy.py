@@ -197,7 +197,7 @@ def enumerated(model: Model, evidence: Evidence, constraints: Sequence[Constrain
     transform = unknowns.transform @ unknowns.spread
     system = resolve_constraints(model, [finite])
     begin = time.perf_counter()
-    every = [separator.every() for separator in system.separators]
+    every = [family.every() for family in system.cut_families]
     rows = csc_matrix(np.concatenate([each.matrix for each in every])) @ csc_matrix(transform)
     lower = np.concatenate([each.lower - each.matrix @ unknowns.start for each in every])
     lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())

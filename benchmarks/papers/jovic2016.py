@@ -173,10 +173,10 @@ def truth_allowed(played: Played, constraints: Sequence[Constraint]) -> list[str
     broken = system.rows.violation(played.truth)
     worst = np.argsort(-broken)
     words = [f"{system.rows.names[row]} (by {broken[row]:.2g})" for row in worst if broken[row] > 0.0]
-    for separator in system.separators:
+    for family in system.cut_families:
         words += [
             f"{name} (by {value:.2g})"
-            for name, value in zip(separator.names, separator.violation(played.truth), strict=True)
+            for name, value in zip(family.names, family.violation(played.truth), strict=True)
             if value > 0.0
         ]
     return words

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 
-from steelyard.calibration.start import starting_states
+from steelyard.calibration.starting_states import starting_states
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Problem
+    from steelyard.calibration.calibration_problem import CalibrationProblem
 
 _STEP = 1e-7
 
@@ -44,7 +44,7 @@ class Descent:
 class FullCost:
     """[yamane2011] Eqs. (1) to (5) over offsets and root orientations, all poses at once in numpy."""
 
-    def __init__(self, problem: Problem, distance: float) -> None:
+    def __init__(self, problem: CalibrationProblem, distance: float) -> None:
         self.problem, self.distance = problem, distance
         self.start = starting_states(problem)[0]
         self.count = len(problem.poses)
@@ -95,7 +95,9 @@ class FullCost:
         return found
 
 
-def descend(problem: Problem, distance: float, enough: float, seconds: float, *, apart: bool = False) -> Descent:
+def descend(
+    problem: CalibrationProblem, distance: float, enough: float, seconds: float, *, apart: bool = False
+) -> Descent:
     """Minimises the full cost by conjugate gradients until it is at most `enough`, or the time is up."""
     cost = FullCost(problem, distance)
     begin = time.perf_counter()

@@ -10,10 +10,10 @@ from scipy.spatial.transform import Rotation
 
 from steelyard import load_model, plan_motion
 from steelyard.calibration import PoseSet, soles_as_contacts
-from steelyard.calibration.chains import chain_to
+from steelyard.calibration.calibration_problem import CalibrationProblem
 from steelyard.calibration.design import exact_poses
-from steelyard.calibration.problem import Problem
-from steelyard.calibration.start import starting_states
+from steelyard.calibration.frame_chains import chains_to
+from steelyard.calibration.starting_states import starting_states
 from steelyard.stance.footing import plant_feet
 from steelyard.stance.postures import stand_on_soles
 
@@ -45,7 +45,7 @@ def joints(name: str) -> tuple[str, ...]:
     """Gives the joints whose offsets are looked for."""
     model = robot(name)
     frames = {imu.name: imu.frame for imu in model.setup.imus}
-    return chain_to(model, [frames[sensor(name)], *(sole.frame for sole in model.setup.soles)]).joints
+    return chains_to(model, [frames[sensor(name)], *(sole.frame for sole in model.setup.soles)]).joints
 
 
 @cache
@@ -76,7 +76,7 @@ def with_heights(name: str, configurations: FloatArray, targets: FloatArray) -> 
     found = np.array(configurations)
     root = Rotation.from_quat(found[:, 3:7]).as_matrix()
     for _ in range(4):
-        problem = Problem(PoseSet(model, np.arange(len(found)), found[:, 7:]), (), contacts)
+        problem = CalibrationProblem(PoseSet(model, np.arange(len(found)), found[:, 7:]), (), contacts)
         chains = problem.chains
         start = starting_states(problem)[0]
         state = type(start)(**{**vars(start), "root": root})
@@ -111,7 +111,7 @@ def tilted(
     """
     model = robot(name)
     contacts = soles_as_contacts(model)
-    problem = Problem(PoseSet(model, np.arange(len(configurations)), configurations[:, 7:]), (), contacts)
+    problem = CalibrationProblem(PoseSet(model, np.arange(len(configurations)), configurations[:, 7:]), (), contacts)
     start = starting_states(problem)[0]
     root = Rotation.from_quat(configurations[:, 3:7]).as_matrix()
     linear = problem.linearise(type(start)(**{**vars(start), "root": root}))

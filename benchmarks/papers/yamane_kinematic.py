@@ -33,15 +33,15 @@ from benchmarks.papers.kinematic_worlds import (
 )
 from steelyard import gather_evidence, identify, load_model, reconstruct_motion, simulate, validate
 from steelyard.calibration import Marker, PlainSums, PoseNoise, PoseSet, calibrate, sample_poses, soles_as_contacts
-from steelyard.calibration.chains import chain_to
+from steelyard.calibration.calibration_problem import CalibrationProblem
 from steelyard.calibration.design import draw_flat_poses
-from steelyard.calibration.fitting import fit, settle, usual_sizes
-from steelyard.calibration.noise import row_variances
+from steelyard.calibration.fitting import fit, fit_pose_unknowns, usual_sizes
+from steelyard.calibration.frame_chains import chains_to
+from steelyard.calibration.gauss_newton import eliminate_pose_unknowns, solve_pose_unknowns
 from steelyard.calibration.observability import observe
 from steelyard.calibration.pictures import draw_heights, draw_poses
-from steelyard.calibration.problem import Problem
-from steelyard.calibration.solving import reduce_rows, settle_poses
-from steelyard.calibration.start import starting_states
+from steelyard.calibration.pose_noise import row_variances
+from steelyard.calibration.starting_states import starting_states
 from steelyard.laboratory import Instrument, Sensors
 from steelyard.model.divergence import affine_distance
 from steelyard.regression import estimate_noise
@@ -81,8 +81,8 @@ def study() -> int:
 # ---- 1: cost and time over the interval ------------------------------------------------------------------------------
 
 
-def _problem(name: str, poses: PoseSet) -> Problem:
-    return Problem(poses, joints(name), soles_as_contacts(robot(name)), imus=(sensor(name),))
+def _problem(name: str, poses: PoseSet) -> CalibrationProblem:
+    return CalibrationProblem(poses, joints(name), soles_as_contacts(robot(name)), imus=(sensor(name),))
 
 
 def _figure_2(study: Study) -> None:
@@ -95,14 +95,14 @@ def _figure_2(study: Study) -> None:
         )
         everything = _problem(name, frames)
         start = starting_states(everything)[0]
-        before = settle(everything, start, PlainSums(DISTANCE)).mean_cost
+        before = fit_pose_unknowns(everything, start, PlainSums(DISTANCE)).mean_cost
         rows: list[dict[str, float]] = []
         for interval in INTERVALS:
             poses = frames.pick(slice(0, None, round(interval / 0.2)))
             spent, plain = _timed(lambda poses=poses, name=name: fit(_problem(name, poses), PlainSums(DISTANCE)))
             whole, ours = _timed(lambda poses=poses, model=model: calibrate(model, poses, mounting=0.0, poses=None))
-            cost = settle(everything, plain.solved.state, PlainSums(DISTANCE)).mean_cost
-            robust = settle(everything, ours.fit.solved.state, PlainSums(DISTANCE)).mean_cost
+            cost = fit_pose_unknowns(everything, plain.solved.state, PlainSums(DISTANCE)).mean_cost
+            robust = fit_pose_unknowns(everything, ours.fit.solved.state, PlainSums(DISTANCE)).mean_cost
             rows.append({
                 "interval": interval, "poses": len(poses), "cost": cost, "seconds": spent, "cost_whole": robust,
                 "seconds_whole": whole, "error_deg": _error(ours, trial) / DEGREE,
@@ -214,8 +214,8 @@ def _bound(name: str, configurations: FloatArray) -> Any:
     quiet = PoseNoise(encoder=0.0, orientation=1e-12, flatness=1e-12)
     problem = _problem(name, read(name, configurations, {}, quiet, generator))
     variances, encoder = row_variances(problem, NOISE)
-    state = settle_poses(problem, starting_states(problem)[0], variances, encoder).state
-    triangle = reduce_rows(problem.linearise(state), variances, encoder).triangle()
+    state = solve_pose_unknowns(problem, starting_states(problem)[0], variances, encoder).state
+    triangle = eliminate_pose_unknowns(problem.linearise(state), variances, encoder).triangle()
     return observe(problem, state, triangle, usual_sizes(problem))
 
 
@@ -344,7 +344,7 @@ def _identification(study: Study) -> None:
     for seed in range(3):
         model = robot("g1")
         # Of legs and waist, which this calibration sees; it says nothing of arms.
-        seen = chain_to(model, [imu.frame for imu in model.setup.imus] + [sole.frame for sole in model.setup.soles])
+        seen = chains_to(model, [imu.frame for imu in model.setup.imus] + [sole.frame for sole in model.setup.soles])
         drawn = np.random.default_rng([SEEDS["trials"], 2, seed]).uniform(-3.0, 3.0, len(seen.joints)) * DEGREE
         truly = dict(zip(seen.joints, drawn.tolist(), strict=True))
         trials = {
@@ -402,19 +402,19 @@ def _real_arm(study: Study) -> None:
     marker = (Marker("hand", "arm_left_7_link"),)
 
     def left(found: Any, others: PoseSet) -> FloatArray:
-        problem = Problem(others, found.problem.joints, (), marker)
-        solved = settle(problem, found.solved.state, found.weights)
+        problem = CalibrationProblem(others, found.problem.joints, (), marker)
+        solved = fit_pose_unknowns(problem, found.solved.state, found.weights)
         return np.linalg.norm(solved.reduced.linear.residuals, axis=1)
 
     weights = PoseNoise(encoder=0.0, marker=3e-3)
-    before = left(fit(Problem(poses, (), (), marker), weights, robust=False), poses)
-    inside = left(fit(Problem(poses, moving, (), marker), weights, robust=False), poses)
+    before = left(fit(CalibrationProblem(poses, (), (), marker), weights, robust=False), poses)
+    inside = left(fit(CalibrationProblem(poses, moving, (), marker), weights, robust=False), poses)
     held: dict[str, FloatArray] = {"before": np.zeros(len(poses)), "after": np.zeros(len(poses))}
     folds = np.array_split(np.random.default_rng(SEEDS["trials"]).permutation(len(poses)), 10)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(poses)), fold)
         for label, which in (("before", ()), ("after", moving)):
-            held[label][fold] = left(fit(Problem(poses.pick(rest), which, (), marker)), poses.pick(fold))
+            held[label][fold] = left(fit(CalibrationProblem(poses.pick(rest), which, (), marker)), poses.pick(fold))
     # The greatest error in this file is 11 mm; one of 88 mm is made here, on a posture in the middle.
     shifted = np.array(poses.markers["hand"])
     shifted[30] += 0.088 * np.array([2.0, -1.0, 2.0]) / 3.0

@@ -10,9 +10,9 @@ from scipy.spatial.transform import Rotation
 
 from steelyard import load_model
 from steelyard.calibration import PoseNoise, PoseSet, soles_as_contacts
-from steelyard.calibration.chains import chain_to
+from steelyard.calibration.calibration_problem import CalibrationProblem
 from steelyard.calibration.design import draw_flat_poses
-from steelyard.calibration.problem import Problem
+from steelyard.calibration.frame_chains import chains_to
 
 DEGREE = np.pi / 180.0
 
@@ -32,7 +32,7 @@ def chained(name, imus):
     """Gives the joints that calibration looks at."""
     model = robot(name)
     frames = [imu.frame for imu in model.setup.imus if imu.name in imus]
-    return chain_to(model, [*frames, *(sole.frame for sole in model.setup.soles)]).joints
+    return chains_to(model, [*frames, *(sole.frame for sole in model.setup.soles)]).joints
 
 
 def offsets_of(joints, seed=0, most=5.0):
@@ -43,8 +43,8 @@ def offsets_of(joints, seed=0, most=5.0):
 def uneven(model, q, flatness, rng):
     """Gives configurations whose soles' corners are off the floor by chance, as far as a rigid sole can be."""
     contacts = soles_as_contacts(model)
-    joints = chain_to(model, [contact.frame for contact in contacts]).joints
-    problem = Problem(PoseSet(model, np.arange(len(q)), q[:, 7:]), joints, contacts)
+    joints = chains_to(model, [contact.frame for contact in contacts]).joints
+    problem = CalibrationProblem(PoseSet(model, np.arange(len(q)), q[:, 7:]), joints, contacts)
     q = np.array(q)
     columns = 7 + problem.chains.columns
     corners = [rng.normal(0.0, flatness, (len(q), len(contact.vertices))) for contact in contacts]

@@ -9,12 +9,12 @@ from scipy.spatial.transform import Rotation
 
 from steelyard import load_model
 from steelyard.calibration import Contact, Marker, PlainSums, PoseSet, Touch, calibrate, soles_as_contacts
-from steelyard.calibration.chains import chain_to
+from steelyard.calibration.calibration_problem import CalibrationProblem
 from steelyard.calibration.fitting import fit
-from steelyard.calibration.noise import row_variances
-from steelyard.calibration.problem import Problem
-from steelyard.calibration.solving import reduce_rows
-from steelyard.calibration.start import starting_states
+from steelyard.calibration.frame_chains import chains_to
+from steelyard.calibration.gauss_newton import eliminate_pose_unknowns
+from steelyard.calibration.pose_noise import row_variances
+from steelyard.calibration.starting_states import starting_states
 from tests.calibration.standing import DEGREE, USUAL, chained, flat, offsets_of, readings, robot
 from tests.generated_trees import URDF_KINDS, trees, urdf_text
 from tests.humanoids import random_configuration
@@ -22,7 +22,7 @@ from tests.humanoids import random_configuration
 
 def assert_like_pinocchio(model, frames, q):
     built, data = model.pinocchio, model.pinocchio.createData()
-    chains = chain_to(model, frames)
+    chains = chains_to(model, frames)
     places = chains.place(q[:, 7:])
     columns = [int(model.tree.v_starts[model.joint_body(joint)]) for joint in chains.joints]
     for pose, each in enumerate(q):
@@ -35,9 +35,9 @@ def assert_like_pinocchio(model, frames, q):
             np.testing.assert_allclose(places.rotations[number, pose], place.rotation, atol=1e-12)
             np.testing.assert_allclose(places.positions[number, pose], place.translation, atol=1e-12)
             jacobian = pin.getFrameJacobian(built, data, at, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, columns]
-            points = chains.point_slopes(places, number, places.positions[number])[pose]
+            points = chains.point_jacobian(places, number, places.positions[number])[pose]
             np.testing.assert_allclose(root.rotation @ points, jacobian[:3], atol=1e-12)
-            turns = chains.turn_slopes(places, number)[pose]
+            turns = chains.rotation_jacobian(places, number)[pose]
             np.testing.assert_allclose(root.rotation @ turns, jacobian[3:], atol=1e-12)
 
 
@@ -79,8 +79,8 @@ def all_terms():
     seen["hand"][1] = np.nan
     poses = PoseSet(model, np.arange(5), q[:, 7:], orientations, seen, {"palm": [True, False, True, True, True]})
     contacts = (*soles_as_contacts(model), palms)
-    joints = chain_to(model, [thing.frame for thing in (*contacts, *markers, *touches)]).joints
-    return Problem(poses, joints[::2], contacts, markers, touches, ("pelvis", "torso"), mounting=0.01)
+    joints = chains_to(model, [thing.frame for thing in (*contacts, *markers, *touches)]).joints
+    return CalibrationProblem(poses, joints[::2], contacts, markers, touches, ("pelvis", "torso"), mounting=0.01)
 
 
 def test_slopes_are_those_of_finite_differences():
@@ -147,7 +147,7 @@ def test_plain_sums_are_the_cost_as_printed(imus):
     model = robot("g1")
     joints = chained("g1", imus)
     poses = readings("g1", flat("g1")[:6], imus, offsets_of(joints), USUAL)
-    problem = Problem(poses, joints, soles_as_contacts(model), imus=imus)
+    problem = CalibrationProblem(poses, joints, soles_as_contacts(model), imus=imus)
     state = starting_states(problem)[0]
     offsets = offsets_of(joints, seed=5)
     state = problem.move(state, np.array([offsets[joint] for joint in joints]), np.zeros((6, 4)))
@@ -186,10 +186,10 @@ def test_eliminated_poses_leave_what_the_whole_information_leaves():
     """The reduced factor is the Schur complement of the whole normal matrix, encoders' noise included."""
     model, imus, joints = robot("g1"), ("pelvis", "torso"), chained("g1", ("pelvis", "torso"))
     poses = readings("g1", flat("g1")[:8], imus, offsets_of(joints), USUAL)
-    problem = Problem(poses, joints, soles_as_contacts(model), imus=imus)
+    problem = CalibrationProblem(poses, joints, soles_as_contacts(model), imus=imus)
     variances, encoder = row_variances(problem, USUAL)
     linear = problem.linearise(starting_states(problem)[0])
-    triangle = reduce_rows(linear, variances, encoder).triangle()
+    triangle = eliminate_pose_unknowns(linear, variances, encoder).triangle()
     own = linear.by_pose.shape[2]
     size = len(joints)
     whole = np.zeros((size + own * len(poses),) * 2)
@@ -209,7 +209,7 @@ def test_order_of_poses_and_units_of_time_do_not_matter():
     model = robot("g1")
     order = np.random.default_rng(0).permutation(40)
     first, second = (
-        fit(Problem(each, joints, soles_as_contacts(model), imus=("pelvis",)), USUAL)
+        fit(CalibrationProblem(each, joints, soles_as_contacts(model), imus=("pelvis",)), USUAL)
         for each in (poses, poses.pick(order))
     )
     np.testing.assert_allclose(first.solved.state.offsets, second.solved.state.offsets, atol=1e-8)

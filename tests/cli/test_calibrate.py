@@ -73,7 +73,7 @@ def test_what_is_wrong_is_told_in_one_line(trial, recorded, tmp_path):
         ((recorded, "--imu", "pelvs"), "pelvis"),
         ((recorded, "--flat", "lft=0:5"), "left"),
         ((spoilt(trial, tmp_path / "order.parquet", turned), "--imu", "pelvis"), "w x y z"),
-        ((spoilt(trial, tmp_path / "scaled.parquet", scaled), "--imu", "pelvis"), "length 3"),
+        ((spoilt(trial, tmp_path / "scaled.parquet", scaled), "--imu", "pelvis"), "norm 3"),
         ((spoilt(trial, tmp_path / "no_knee.parquet", {"q.left_knee_joint": None}),), "q.left_knee_joint"),
         ((spoilt(trial, tmp_path / "nan.parquet", empty),), "q.left_knee_joint"),
         ((trial_at_rest(trial, tmp_path / "rest.parquet"),), "all alike"),

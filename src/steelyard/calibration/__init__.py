@@ -3,12 +3,12 @@
 from steelyard.calibration.calibrate import MOST_POSES, MOUNTING, calibrate
 from steelyard.calibration.contacts import Contact, Marker, Touch, soles_as_contacts
 from steelyard.calibration.design import PoseDesign, design_calibration
-from steelyard.calibration.noise import PlainSums, PoseNoise
 from steelyard.calibration.offsets import HeldOut, Offsets
+from steelyard.calibration.offsets_text import WIDTH
 from steelyard.calibration.pictures import draw_heights, draw_poses
+from steelyard.calibration.pose_noise import PlainSums, PoseNoise
 from steelyard.calibration.poses import PoseSet
 from steelyard.calibration.sampling import sample_poses
-from steelyard.calibration.summary import WIDTH
 from steelyard.calibration.suspects import Suspect
 
 __all__ = [

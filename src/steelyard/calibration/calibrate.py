@@ -1,4 +1,4 @@
-"""Joint offsets from encoders, inertial sensors and what lies flat: [yamane2011] section II."""
+"""Joint offsets from encoders, inertial sensors and flat contacts: [yamane2011] section II."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.calibration.chains import chain_to
-from steelyard.calibration.checks import check_fit, check_poses
-from steelyard.calibration.contacts import Contact, Marker, Touch, check_names, soles_as_contacts
-from steelyard.calibration.dependence import Likeness, find_likeness, score_covariance
-from steelyard.calibration.fitting import Fit, fit, settle, usual_sizes
+from steelyard.calibration.calibration_problem import CalibrationProblem
+from steelyard.calibration.contacts import Contact, Marker, Touch, check_frames, soles_as_contacts
+from steelyard.calibration.error_correlation import ErrorCorrelation, estimate_correlation, score_covariance
+from steelyard.calibration.fitting import CalibrationFit, fit, fit_pose_unknowns, usual_sizes
+from steelyard.calibration.frame_chains import chains_to
+from steelyard.calibration.gauss_newton import eliminate_pose_unknowns
 from steelyard.calibration.heights import corner_heights, rms
-from steelyard.calibration.noise import DEGREE, PlainSums, PoseNoise, Weights, row_variances
 from steelyard.calibration.observability import observe
 from steelyard.calibration.offsets import HeldOut, Offsets
-from steelyard.calibration.picking import pick_by_information
+from steelyard.calibration.pose_checks import check_fit, check_poses
+from steelyard.calibration.pose_noise import DEGREE, PlainSums, PoseNoise, Weights, row_variances
+from steelyard.calibration.pose_selection import pick_by_information
 from steelyard.calibration.poses import PoseSet
-from steelyard.calibration.problem import Problem
 from steelyard.calibration.sampling import WINDOW, sample_poses
-from steelyard.calibration.solving import reduce_rows
-from steelyard.calibration.start import starting_states
+from steelyard.calibration.starting_states import starting_states
 from steelyard.calibration.suspects import name_suspects
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.kinematics import one_blas_thread
@@ -38,14 +38,24 @@ if TYPE_CHECKING:
     from steelyard.recording import Recording
 
 MOUNTING = 0.05 * DEGREE
-"""How far inertial sensors are usually turned against their frames (standard deviation, rad)."""
+"""Usual misalignment of an inertial sensor against its frame (standard deviation, rad). Set by
+judgement."""
 
 MOST_POSES = 300
-_FEWEST_USED = 20
-_FEWEST_HELD_OUT = 5
+"""Poses used by default. Set by judgement: more take longer, and poses close in time share their errors anyway."""
+
+_FEWEST_USED, _FEWEST_HELD_OUT = 20, 5
+"""Poses below which none of a recording are held out, and below which held-out poses are not reported: set by
+judgement, as statistics of fewer mean nothing."""
+
 _LONG_ENOUGH = 20.0
+"""Correlation times that a recording must span for its standard errors to be trusted; set by judgement."""
+
 _SUSPICIOUS = 20.0 * DEGREE
+"""Offset beyond which a wrong sign or zero posture is likelier than an encoder error; set by judgement."""
+
 _APART = 3600.0
+"""Gap (s) that belongs to no recording: `PoseSet.clock` sets recordings days apart."""
 
 
 @one_blas_thread()
@@ -65,51 +75,51 @@ def calibrate(
     poses: int | None = MOST_POSES,
     interval: float = 0.2,
 ) -> Offsets:
-    """Finds joint offsets from poses in which the feet lie flat on the floor, without motion capture.
+    """Estimate joint offsets from poses in which the feet lie flat on the floor, without motion capture.
 
-    Minimises, over offsets Δθ, the root's orientation in each pose, and the other unknowns of `Problem`, the sum of
-    squares of all residuals, each pose's whitened by the noise of its sensors and by what its encoders' noise does to
-    them. With ``noise=PlainSums(d)`` it is [yamane2011] Eqs. (1)–(5) as printed: ``½ Σ_k (L_k + C_k)``.
+    Minimise, over offsets Δθ, the root's orientation in each pose, and the other unknowns of `Problem`, the sum of
+    squares of all residuals, those of each pose whitened by the noise of its sensors and the propagated noise of its
+    encoders. With ``noise=PlainSums(d)`` it is [yamane2011] Eqs. (1)–(5) as printed: ``½ Σ_k (L_k + C_k)``.
 
-    Beyond the paper: noise is found from what is left; contacts, sensors and markers that do not fit in a pose are set
-    aside there, and named; what the poses do not tell is left at zero, and said; poses are picked by what they tell.
+    Beyond the paper: the noise is estimated from the residuals; contacts, sensors and markers that do not fit in a pose
+    are set aside there, and named; combinations that the poses do not determine stay at zero, and are reported; poses
+    are selected by their information.
 
     Args:
         model: The model.
-        recording: What was recorded while the robot was moved with its feet flat, one or several; or poses.
-        joints: Whose offsets to look for; by default all between contacts, inertial sensors and markers.
-        contacts: What lies flat on which plane; by default the setup's soles, on the floor.
-        imus: Inertial sensors whose orientation counts; by default all that are recorded.
-        markers: Markers that motion capture saw; only with poses.
+        recording: One or several recordings of the robot moving with its feet flat; or poses.
+        joints: Joints whose offsets are estimated; by default all between contacts, inertial sensors and markers.
+        contacts: Patches that lie flat on a plane; by default the setup's soles, on the floor.
+        imus: Inertial sensors whose orientation is used; by default all that are recorded.
+        markers: Markers seen by motion capture; only with poses.
         touches: Planes and points that a known tip touched; only with poses, or with `touching`.
-        touching: By contact or touch, stretches of time (s) in which it was on its place; those not named always were.
-        noise: Standard deviations that are known, or `PlainSums`; by default found from the data.
-        mounting: How far sensors may be turned against their frames (standard deviation, rad); zero trusts them, and
-            so do plain sums.
-        robust: Whether what does not fit in a pose is set aside there.
-        poses: How many poses to use at most, picked by what they tell, and two thirds of a recording's; None for all.
-        interval: Seconds between the poses to pick from.
+        touching: By contact or touch, the intervals (s) in which it touched; those not named always did.
+        noise: Known standard deviations, or `PlainSums`; by default estimated from the data.
+        mounting: Misalignment of sensors against their frames (standard deviation, rad); zero with plain sums.
+        robust: Whether outliers are set aside, pose by pose.
+        poses: Greatest number of poses, selected by their information, and two thirds of a recording's; None for all.
+        interval: Seconds between candidate poses.
 
     Raises:
         RecordingError: Columns are missing, or orientations are not what they should be.
         ModelError: A joint, sole, sensor or frame is unknown.
-        IdentifiabilityError: The poses tell nothing: too few, all alike, or nothing flat.
-        SolverError: The search did not settle.
+        IdentifiabilityError: The poses determine nothing: too few, all alike, or no flat contact.
+        SolverError: The solver did not converge.
     """
     if noise is not None and not isinstance(noise, PoseNoise | PlainSums):
         raise IdentifiabilityError(f"the noise is {noise!r}; give a PoseNoise, PlainSums, or nothing")
     if poses is not None and not isinstance(poses, int | np.integer):
         raise IdentifiabilityError(f"{poses!r} is no number of poses; give a whole number, or None for all")
     chosen = _contacts(model, contacts)
-    check_names([*chosen, *markers, *touches], model)
+    check_frames([*chosen, *markers, *touches], model)
     if not (isinstance(mounting, int | float) and mounting >= 0.0):
         raise IdentifiabilityError(f"the mounting is {mounting!r}; give a standard deviation in rad, zero or more")
     if poses is not None and poses < 2:
-        raise IdentifiabilityError(f"{poses} poses are too few to tell offsets; ask for more, or for all with None")
+        raise IdentifiabilityError(f"{poses} poses are too few to estimate offsets; ask for more, or for all with None")
     candidates, source = _candidates(model, recording, chosen, imus, markers, touches, touching, interval)
     sensors = _sensors(model, candidates, imus)
-    _check_things(model, candidates, chosen, markers, touches)
-    problem = Problem(
+    _check_constraints(model, candidates, chosen, markers, touches)
+    problem = CalibrationProblem(
         candidates,
         _joints(model, joints, chosen, sensors, markers, touches),
         chosen,
@@ -132,7 +142,7 @@ def calibrate(
 
 
 def _sensors(model: Model, poses: PoseSet, imus: Sequence[str] | None) -> tuple[str, ...]:
-    """Gives the inertial sensors that count: of a robot that moves, those that have readings."""
+    """Return the inertial sensors to use: of a floating base, those with readings."""
     if model.base != "floating":
         return ()
     for name in imus or ():
@@ -144,10 +154,10 @@ def _sensors(model: Model, poses: PoseSet, imus: Sequence[str] | None) -> tuple[
     return tuple(name for name in there if imus is None or name in imus)
 
 
-def _check_things(
+def _check_constraints(
     model: Model, poses: PoseSet, contacts: Sequence[Contact], markers: Sequence[Marker], touches: Sequence[Touch]
 ) -> None:
-    """Refuses what can constrain nothing: no contact at all, or one that never was on its place."""
+    """Raise where nothing constrains the poses, or a contact or marker never does."""
     if not (contacts or markers or touches):
         remedy = "give markers or touches" if model.base == "fixed" else "add a [[sole]] for each foot to the setup"
         raise IdentifiabilityError(
@@ -155,20 +165,20 @@ def _check_things(
         )
     if model.base != "floating" and contacts:
         raise IdentifiabilityError(
-            f"{model.name} is fixed to the world, and nothing tells what is level there; give contacts=(), and markers "
-            "or touches"
+            f"{model.name} has a fixed base, where level contacts are not observable; give contacts=(), and markers or "
+            "touches"
         )
     named = [*(contact.name for contact in contacts), *(touch.name for touch in touches)]
     for name in poses.touching:
         if name not in named:
             raise IdentifiabilityError(
-                f"the poses say when {name!r} was on its place, but no contact or touch is called so"
+                f"the poses say when {name!r} touched, but there is no contact or touch of that name"
                 f"{did_you_mean(name, named)}",
                 names=[name],
             )
     for name in named:
         if not poses.touches(name).any():
-            raise IdentifiabilityError(f"{name!r} was never on its place in these poses; leave it out", names=[name])
+            raise IdentifiabilityError(f"{name!r} never touched in these poses; leave it out", names=[name])
     for marker in markers:
         if marker.name not in poses.markers:
             raise IdentifiabilityError(
@@ -195,10 +205,10 @@ def _candidates(
     touching: Mapping[str, Sequence[tuple[float, float]]] | None,
     interval: float,
 ) -> tuple[PoseSet, dict[str, Any]]:
-    """Gives the poses to pick from, and where they came from."""
+    """Return the candidate poses, and where they came from."""
     if isinstance(recording, PoseSet):
         if touching:
-            raise IdentifiabilityError("a PoseSet says itself what touched; give it 'touching' there")
+            raise IdentifiabilityError("a PoseSet holds its own contact times; give 'touching' there")
         if recording.model.tree.sha256 != model.tree.sha256 or recording.model.base != model.base:
             raise IdentifiabilityError(
                 f"the poses are those of {recording.model.name}, another model than {model.name}"
@@ -212,12 +222,12 @@ def _candidates(
     for name in touching or {}:
         if name not in named:
             raise IdentifiabilityError(
-                f"'touching' names {name!r}, but no contact or touch is called so{did_you_mean(name, named)}",
+                f"'touching' names {name!r}, but there is no contact or touch of that name{did_you_mean(name, named)}",
                 names=[name],
             )
     known = {imu.name: imu.frame for imu in model.setup.imus}
     frames = [frame for name, frame in known.items() if imus is None or name in imus]
-    needed = chain_to(model, [*frames, *(each.frame for each in contacts), *(each.frame for each in touches)]).joints
+    needed = chains_to(model, [*frames, *(each.frame for each in contacts), *(each.frame for each in touches)]).joints
     several = recording if isinstance(recording, (list, tuple)) else [recording]
     found = sample_poses(
         model, several, joints=needed, imus=imus, interval=interval, window=min(WINDOW, interval), touching=touching
@@ -233,49 +243,51 @@ def _joints(
     markers: Sequence[Marker],
     touches: Sequence[Touch],
 ) -> tuple[str, ...]:
-    """Gives the joints whose offsets are looked for."""
+    """Return the joints whose offsets are estimated."""
     frames = {imu.name: imu.frame for imu in model.setup.imus}
     things: list[Contact | Marker | Touch] = [*contacts, *markers, *touches]
-    reached = chain_to(model, [*(frames[name] for name in imus), *(thing.frame for thing in things)]).joints
+    reached = chains_to(model, [*(frames[name] for name in imus), *(thing.frame for thing in things)]).joints
     if joints is None:
         return reached
     if not len(joints):
-        raise IdentifiabilityError("no joint is named to look for; name some, or leave it to the poses")
+        raise IdentifiabilityError("no joint is named; name some, or leave joints out for all that the poses reach")
     for name in joints:
         if name not in model.joints:
             raise ModelError(f"{model.name} has no joint {name!r}{did_you_mean(name, model.joints)}", names=[name])
         if name not in reached:
             raise IdentifiabilityError(
-                f"nothing feels {name!r}: no contact, inertial sensor or marker lies behind it; leave it out",
+                f"the offset of {name!r} is not observable: no contact, inertial sensor or marker lies behind it; "
+                "leave it out",
                 names=[name],
             )
     return tuple(name for name in reached if name in set(joints))
 
 
-def _pick(problem: Problem, noise: Weights | None, count: int | None) -> Any:
+def _pick(problem: CalibrationProblem, noise: Weights | None, count: int | None) -> Any:
     total = len(problem.poses)
     if count is None or count >= total:
         return np.arange(total)
     weights = noise if isinstance(noise, PoseNoise) else PoseNoise()
     variances, encoder = row_variances(problem, weights)
-    reduced = reduce_rows(problem.linearise(starting_states(problem)[0]), variances, encoder)
+    reduced = eliminate_pose_unknowns(problem.linearise(starting_states(problem)[0]), variances, encoder)
     return pick_by_information(reduced, usual_sizes(problem), count)
 
 
 def _result(
-    model: Model, fitted: Fit, picked: NDArray[np.int64], others: PoseSet, source: Mapping[str, Any]
+    model: Model, fitted: CalibrationFit, picked: NDArray[np.int64], others: PoseSet, source: Mapping[str, Any]
 ) -> Offsets:
     problem, solved, weights = fitted.problem, fitted.solved, fitted.weights
     start = starting_states(problem)[0]
     plain = weights if isinstance(weights, PlainSums) else PlainSums()
     usual = usual_sizes(problem)
-    alike = find_likeness(fitted, usual) if isinstance(weights, PoseNoise) else None
+    alike = estimate_correlation(fitted, usual) if isinstance(weights, PoseNoise) else None
     more = None if alike is None else score_covariance(fitted, alike)
     triangle = solved.reduced.triangle() / max(fitted.unit, 1e-300)
     observability = observe(problem, solved.state, triangle, usual, more)
     if observability.information.max(initial=0.0) < 1.0:
         raise IdentifiabilityError(
-            "these poses tell nothing of any offset; record more that differ, with the feet flat", names=problem.joints
+            "no offset is observable from these poses; record more that differ, with the feet flat",
+            names=problem.joints,
         )
     suspects: tuple[Suspect, ...] = ()
     if fitted.aside.any():
@@ -289,15 +301,15 @@ def _result(
         model=model,
         fit=fitted,
         observability=observability,
-        cost_before=settle(problem, start, plain).mean_cost,
-        cost_after=settle(problem, solved.state, plain).mean_cost,
+        cost_before=fit_pose_unknowns(problem, start, plain).mean_cost,
+        cost_after=fit_pose_unknowns(problem, solved.state, plain).mean_cost,
         heights_before=corner_heights(problem, start),
         heights_after=corner_heights(problem, solved.state),
         roots_before=start.root,
         picked=picked,
         suspect_poses=suspects,
         held_out=_held_out(fitted, others, plain),
-        likeness=alike,
+        error_correlation=alike,
         notes=notes,
         provenance={
             "model": model.description.file.sha256,
@@ -308,12 +320,12 @@ def _result(
     )
 
 
-def _held_out(fitted: Fit, others: PoseSet, plain: PlainSums) -> HeldOut | None:
+def _held_out(fitted: CalibrationFit, others: PoseSet, plain: PlainSums) -> HeldOut | None:
     if len(others) < _FEWEST_HELD_OUT:
         return None
     problem = replace(fitted.problem, poses=others)
     start = starting_states(problem)[0]
-    before, after = settle(problem, start, plain), settle(problem, fitted.solved.state, plain)
+    before, after = fit_pose_unknowns(problem, start, plain), fit_pose_unknowns(problem, fitted.solved.state, plain)
     return HeldOut(
         len(others),
         before.mean_cost,
@@ -323,32 +335,33 @@ def _held_out(fitted: Fit, others: PoseSet, plain: PlainSums) -> HeldOut | None:
     )
 
 
-def _found(fitted: Fit) -> FloatArray:
+def _found(fitted: CalibrationFit) -> FloatArray:
     return np.asarray(fitted.solved.state.offsets[fitted.problem.free])
 
 
-def _notes(fitted: Fit, alike: Likeness | None) -> tuple[str, ...]:
+def _notes(fitted: CalibrationFit, alike: ErrorCorrelation | None) -> tuple[str, ...]:
     problem = fitted.problem
     notes = []
     if problem.contacts and not problem.imus:
         notes.append(
-            "no orientation was recorded: the floor's plane is taken from the contacts alone, and nothing tells how it "
-            "lies to the root"
+            "no orientation was recorded: the floor's plane is taken from the contacts alone, and its tilt against "
+            "the root is not observable"
         )
     still = np.std(problem.poses.positions[:, problem.chains.columns[problem.free]], axis=0) < 0.2 * DEGREE
     if still.any():
         names = [joint for joint, each in zip(problem.joints, still, strict=True) if each]
-        notes.append(f"{in_words(names)} did not move; their offsets hold for the angle at which they were")
+        notes.append(f"{in_words(names)} did not move; their offsets hold at that angle only")
     large = [joint for joint, each in zip(problem.joints, _found(fitted), strict=True) if abs(each) > _SUSPICIOUS]
     if large:
         notes.append(
-            f"{in_words(large)} would be off by more than 20°; check zero positions and signs before you use that"
+            f"{in_words(large)} would be off by more than 20°; check zero positions and signs before you use "
+            "these offsets"
         )
     if alike is not None:
         steps = np.diff(np.sort(problem.poses.clock))
         span = float(np.sum(steps[steps < _APART]))
-        note = f"errors of orientations last for {alike.time:.2g} s; standard errors count that"
+        note = f"orientation errors are correlated over {alike.time:.2g} s; standard errors include that"
         if span < _LONG_ENOUGH * alike.time:
-            note += f", but {span:.3g} s are short for it: record longer"
+            note += f", but {span:.3g} s of data are short for it: record longer"
         notes.append(note)
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""What touches what: patches that lie flat on a plane, markers, and tips that touch the same plane or point again."""
+"""What constrains a pose: patches flat on a plane, markers, and tips that touch a fixed plane or point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 FLOOR = "floor"
-"""Name of the plane on which all soles stand unless another is said."""
+"""Name of the plane on which soles stand by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,19 +74,19 @@ class Contact:
 
     @cached_property
     def normal(self) -> FloatArray:
-        """Unit vector across the patch, in the frame's axes, shape (3,); its sign says nothing."""
+        """Unit vector across the patch, in the frame's axes, shape (3,); its sign is arbitrary."""
         return np.asarray(np.linalg.svd(self.vertices - self.vertices.mean(axis=0))[2][2])
 
 
 @dataclass(frozen=True, eq=False)
 class Marker:
-    """A point of a link that motion capture follows; where it sits on the link is not known.
+    """A point of a link tracked by motion capture; its position on the link is unknown.
 
     Attributes:
         name: Its name in the poses.
         frame: A frame of the link that carries it.
-        position: A guess of its place in that frame, shape (3,), m.
-        deviation: How far that guess may be off (standard deviation, m).
+        position: Prior mean of its position in that frame, shape (3,), m.
+        deviation: Standard deviation of that prior, m.
     """
 
     name: str
@@ -98,20 +98,20 @@ class Marker:
         object.__setattr__(self, "position", _point(self.position, f"the position of the marker {self.name!r}"))
         if not self.deviation > 0.0:
             raise ModelError(
-                f"the place of the marker {self.name!r} is known to {self.deviation!r} m; give more than none",
+                f"the deviation of the marker {self.name!r} is {self.deviation!r} m; give a positive number",
                 names=[self.name],
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """A known point of a link that touches one place again and again: a fixed plane, or a fixed point.
+    """A known point of a link that repeatedly touches a fixed plane or a fixed point.
 
     Attributes:
         name: Its name in the poses.
         frame: The frame in which the point is given.
         point: The point, shape (3,), m.
-        kind: "plane" or "point"; where it is, is not known.
+        kind: "plane" or "point"; its position is unknown.
     """
 
     name: str
@@ -123,12 +123,12 @@ class Touch:
         object.__setattr__(self, "point", _point(self.point, f"the point of the touch {self.name!r}"))
         if self.kind not in ("plane", "point"):
             raise ModelError(
-                f"the touch {self.name!r} is of a {self.kind!r}; say 'plane' or 'point'", names=[self.name]
+                f"the touch {self.name!r} has the kind {self.kind!r}; give 'plane' or 'point'", names=[self.name]
             )
 
 
 def soles_as_contacts(model: Model, planes: Mapping[str, Sequence[str]] | None = None) -> tuple[Contact, ...]:
-    """Gives the soles of a setup as contacts with the floor, or with the planes that are said.
+    """Return the soles of a setup as contacts with the floor, or with given planes.
 
     Args:
         model: The model.
@@ -148,8 +148,8 @@ def soles_as_contacts(model: Model, planes: Mapping[str, Sequence[str]] | None =
     return tuple(contacts)
 
 
-def check_names(things: Iterable[Contact | Marker | Touch], model: Model) -> None:
-    """Checks that frames exist and that no name is used twice.
+def check_frames(things: Iterable[Contact | Marker | Touch], model: Model) -> None:
+    """Check that frames exist and that no name is used twice.
 
     Raises:
         ModelError: A frame is unknown, or two things have one name.

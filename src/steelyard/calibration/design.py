@@ -1,4 +1,4 @@
-"""Which few poses to visit: drawn with the feet flat, chosen so that together they tell most of the offsets."""
+"""Design of calibration poses: drawn with the feet flat, selected for the most information on the offsets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pinocchio as pin
 from scipy.spatial.transform import Rotation
 
 from steelyard.calibration.calibrate import MOUNTING
-from steelyard.calibration.chains import chain_to
+from steelyard.calibration.calibration_problem import CalibrationProblem
 from steelyard.calibration.contacts import soles_as_contacts
 from steelyard.calibration.fitting import usual_sizes
-from steelyard.calibration.noise import PoseNoise, row_variances
+from steelyard.calibration.frame_chains import chains_to
+from steelyard.calibration.gauss_newton import eliminate_pose_unknowns
 from steelyard.calibration.observability import Observability, observe
-from steelyard.calibration.picking import exchange, pick_by_information
+from steelyard.calibration.pose_noise import PoseNoise, row_variances
+from steelyard.calibration.pose_selection import exchange, pick_by_information
 from steelyard.calibration.poses import PoseSet
-from steelyard.calibration.problem import Problem
-from steelyard.calibration.solving import reduce_rows
-from steelyard.calibration.start import starting_states
+from steelyard.calibration.starting_states import starting_states
 from steelyard.exceptions import IdentifiabilityError, StanceError
 from steelyard.kinematics import one_blas_thread
 from steelyard.recording import Recording
@@ -37,12 +37,21 @@ if TYPE_CHECKING:
     from steelyard.stance import Standing
 
 CANDIDATES = 300
-"""Poses that are drawn for each design, to choose from."""
+"""Candidate poses drawn for each design; set by judgement: 300 take seconds on a humanoid."""
 
 _SWAY, _TILT, _SHARE = 0.8, 0.35, 0.6
+"""Share of the reachable sway, tilt of the trunk (rad) and share of the joint ranges that poses are drawn from; set by
+judgement, to keep clear of limits."""
+
 _TRIES = 20
+"""Draws for each pose that is needed, before the model is said to have too few; set by judgement."""
+
 _NEARER = (1.0, 0.6, 0.35)
+"""Shares of the way from the home posture at which a drawn pose is tried, until it is feasible; set by judgement."""
+
 _WIDER, _AHEAD, _TURNED = 0.08, 0.05, 0.2
+"""Greatest shift of a foot outwards and forwards (m) and its greatest turn (rad); set by judgement: a person can place
+feet so without measuring."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +61,8 @@ class PoseDesign:
     Attributes:
         model: The model.
         configurations: Positions of all joints, shape (n, n_joints), rad or m.
-        observability: What they are expected to tell of the offsets.
-        condition_initial: Condition number of what as many poses tell that are just drawn.
+        observability: Expected uncertainty of the offsets.
+        condition_initial: Condition number of as many poses that are drawn, not selected.
         condition: That of these.
         margins: How far (m) the centre of mass stays inside the support polygon in each, shape (n,).
         placements: Number of the placement of the feet in each, shape (n,).
@@ -71,14 +80,14 @@ class PoseDesign:
 
     @property
     def standard_errors(self) -> dict[str, float]:
-        """What is expected of each offset, rad or m."""
+        """Expected standard error of each offset, rad or m."""
         return dict(zip(self.observability.joints, self.observability.standard_errors.tolist(), strict=True))
 
     def summary(self) -> str:
-        """Gives the design as text."""
+        """Return the design as text."""
         lines = [
             f"{len(self.configurations)} poses for {self.model.name}, feet flat",
-            f"condition number {self.condition:.3g}; of as many that are just drawn {self.condition_initial:.3g}",
+            f"condition number {self.condition:.3g}; of as many random poses {self.condition_initial:.3g}",
             f"centre of mass at least {1e3 * self.margins.min():.0f} mm inside the soles",
             "expected standard errors:",
         ]
@@ -87,8 +96,8 @@ class PoseDesign:
         ):
             slides = self.model.joint(joint).kind == "prismatic"
             shown = f"{1e3 * error:8.3f} mm" if slides else f"{np.rad2deg(error):8.3f}°"
-            lines.append(f"  {joint:<28} {shown}{'' if told else '  not told'}")
-        lines += [f"  {sentence}" for sentence in self.observability.words()]
+            lines.append(f"  {joint:<28} {shown}{'' if told else '  not observable'}")
+        lines += [f"  {sentence}" for sentence in self.observability.sentences()]
         if len(self.stands) > 1:
             lines.append("feet (x, y, heading) in each placement, and the poses to take there:")
             for number, stand in enumerate(self.stands):
@@ -96,11 +105,13 @@ class PoseDesign:
                 here = np.flatnonzero(self.placements == number)
                 lines.append(f"  {feet}: " + (f"{here[0]} to {here[-1]}" if len(here) else "none"))
         elif not self.observability.observable.all():
-            lines.append("what is not told may be told with the feet placed in several ways (placements=3)")
+            lines.append(
+                "offsets that are not observable may become so with the feet placed in several ways (placements=3)"
+            )
         return "\n".join(lines)
 
     def write(self, path: str | Path) -> Path:
-        """Writes the poses as a recording (CSV, Parquet, …): one row a pose, a second apart, columns ``q.<joint>``.
+        """Write the poses as a recording (CSV, Parquet, …): one row a pose, a second apart, columns ``q.<joint>``.
 
         Raises:
             RecordingError: The ending is unknown, or the file cannot be written.
@@ -130,7 +141,7 @@ class FlatPoses:
 def draw_flat_poses(
     model: Model, count: int, *, seed: int = 0, moving: Sequence[str] = (), placements: int = 1
 ) -> FlatPoses:
-    """Draws poses in which all soles are flat on their stands and the robot could stand.
+    """Draw poses in which all soles are flat and the robot can stand.
 
     Args:
         model: The model, with soles in its setup.
@@ -168,7 +179,7 @@ def draw_flat_poses(
 
 
 def _nearer(wish: PostureTarget, home: PostureTarget, share: float) -> PostureTarget:
-    """Gives a wish that is only a share of the way from home."""
+    """Return the wish at a share of the way from home."""
     return PostureTarget(
         home.upper + share * (wish.upper - home.upper),
         home.com + share * (wish.com - home.com),
@@ -178,7 +189,7 @@ def _nearer(wish: PostureTarget, home: PostureTarget, share: float) -> PostureTa
 
 
 def _placed(standing: Standing, generator: np.random.Generator) -> Standing:
-    """Gives the same robot with its feet elsewhere: farther apart, one ahead of the other, turned."""
+    """Return the same robot with its feet farther apart, one ahead of the other, and turned."""
     footing = standing.footing
     feet = []
     for number, foot in enumerate(footing.feet):
@@ -215,7 +226,7 @@ def _margin(standing: Standing, q: FloatArray) -> float:
 
 
 def exact_poses(model: Model, configurations: FloatArray, imus: Sequence[str]) -> PoseSet:
-    """Gives what perfect sensors would read in some configurations.
+    """Compute the readings of perfect sensors in some configurations.
 
     Args:
         model: The model.
@@ -223,7 +234,7 @@ def exact_poses(model: Model, configurations: FloatArray, imus: Sequence[str]) -
         imus: Inertial sensors.
     """
     frames = {imu.name: imu.frame for imu in model.setup.imus}
-    chains = chain_to(model, [frames[name] for name in imus])
+    chains = chains_to(model, [frames[name] for name in imus])
     places = chains.place(configurations[:, 7:])
     root = Rotation.from_quat(configurations[:, 3:7]).as_matrix()
     orientations = {
@@ -245,26 +256,26 @@ def design_calibration(
     candidates: int = CANDIDATES,
     placements: int = 1,
 ) -> PoseDesign:
-    """Designs a few poses to visit, feet flat, that tell most of the offsets.
+    """Design a few poses, feet flat, with the most information on the offsets.
 
     Poses are drawn on `stance`: soles flat on their stands, in several placements of the feet; limits, balance and
-    self-contact heeded; joints between the legs and an inertial sensor move too. Of them, those are taken that raise
-    ``log det`` of the information most, one after the other, and exchanged for others while that helps.
+    self-collision observed; joints between the legs and an inertial sensor move too. Poses are selected greedily by
+    ``log det`` of the information (D-optimal), and exchanged for others while that helps.
 
     Args:
         model: The model, with soles and an inertial sensor in its setup.
         count: How many poses.
         seed: Of what is drawn.
         imus: Inertial sensors that will be read; by default all of the setup.
-        noise: What is expected of the sensors.
-        mounting: How far sensors may be turned against their frames, rad.
+        noise: Expected noise of the sensors.
+        mounting: Misalignment of sensors against their frames (standard deviation, rad).
         candidates: How many poses to choose from.
-        placements: In how many ways the feet are placed. More than one tells more (legs that stay parallel hide what
-            hips and ankles share), but the robot has to be lifted or to step in between.
+        placements: Number of foot placements. Several make more offsets observable (parallel legs hide a common
+            offset of hips and ankles), but the robot has to be lifted or to step in between.
 
     Raises:
         StanceError: The model cannot stand.
-        IdentifiabilityError: The numbers make no sense.
+        IdentifiabilityError: A number is out of range.
     """
     if placements < 1:
         raise IdentifiabilityError(f"feet cannot be placed in {placements} ways; give one or more")
@@ -278,30 +289,30 @@ def design_calibration(
                 f"the setup of {model.name} has no inertial sensor {name!r}{did_you_mean(name, known)}", names=[name]
             )
     frames = {imu.name: imu.frame for imu in model.setup.imus}
-    moving = chain_to(model, [frames[name] for name in sensors]).joints
+    moving = chains_to(model, [frames[name] for name in sensors]).joints
     drawn = draw_flat_poses(model, candidates, seed=seed, moving=moving, placements=placements)
     poses = exact_poses(model, drawn.configurations, sensors)
     contacts = soles_as_contacts(model)
-    joints = chain_to(model, [*(frames[name] for name in sensors), *(contact.frame for contact in contacts)]).joints
-    problem = Problem(poses, joints, contacts, imus=sensors, mounting=mounting)
+    joints = chains_to(model, [*(frames[name] for name in sensors), *(contact.frame for contact in contacts)]).joints
+    problem = CalibrationProblem(poses, joints, contacts, imus=sensors, mounting=mounting)
     state = starting_states(problem)[0]
     variances, encoder = row_variances(problem, noise or PoseNoise())
-    reduced = reduce_rows(problem.linearise(state), variances, encoder)
+    reduced = eliminate_pose_unknowns(problem.linearise(state), variances, encoder)
     usual = usual_sizes(problem)
     picked = exchange(reduced, usual, pick_by_information(reduced, usual, count))
 
-    def told_by(which: NDArray[np.int64]) -> Observability:
+    def observability_of(which: NDArray[np.int64]) -> Observability:
         part = replace(reduced, residuals=reduced.residuals[which], by_shared=reduced.by_shared[which])
         return observe(problem, state, part.triangle(), usual)
 
     # Placement by placement, so that feet are moved as seldom as can be.
     picked = picked[np.argsort(drawn.placements[picked], kind="stable")]
-    chosen = told_by(picked)
+    chosen = observability_of(picked)
     return PoseDesign(
         model,
         drawn.configurations[picked, 7:],
         chosen,
-        _condition(told_by(np.arange(count))),
+        _condition(observability_of(np.arange(count))),
         _condition(chosen),
         drawn.margins[picked],
         drawn.placements[picked],
@@ -310,6 +321,6 @@ def design_calibration(
 
 
 def _condition(observability: Observability) -> float:
-    """Gives the condition number of what is told at all."""
+    """Return the condition number of the observable directions."""
     told = observability.information[observability.information >= 1.0]
     return float(told[0] / told[-1]) if len(told) else np.inf

@@ -1,4 +1,4 @@
-"""From a problem to its best fit: noise found on the way, and what does not fit set aside."""
+"""Robust fit of a calibration problem: noise estimated on the way, outliers set aside."""
 
 from __future__ import annotations
 
@@ -8,44 +8,58 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import chi2
 
-from steelyard.calibration.noise import DEGREE, PoseNoise, Weights, find_noise, row_variances, without
-from steelyard.calibration.problem import size_of
-from steelyard.calibration.solving import Solved, settle_poses, solve
-from steelyard.calibration.start import starting_states
-from steelyard.calibration.suspects import find_aside, hold_against_others, parts_of
+from steelyard.calibration.calibration_problem import size_of
+from steelyard.calibration.gauss_newton import Solved, solve, solve_pose_unknowns
+from steelyard.calibration.pose_noise import (
+    DEGREE,
+    PoseNoise,
+    Weights,
+    estimate_pose_noise,
+    inflate_set_aside,
+    row_variances,
+)
+from steelyard.calibration.starting_states import starting_states
+from steelyard.calibration.suspects import find_outliers, parts_of, score_misfits
 from steelyard.kinematics import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Linear, Problem, State
+    from steelyard.calibration.calibration_problem import CalibrationProblem, Linearisation, State
 
 USUAL_ANGLE, USUAL_LENGTH = 5.0 * DEGREE, 0.01
-"""How far encoders are usually off (rad, and m where they slide). What data tell less well counts as undetermined."""
+"""Prior size of joint offsets (rad; m for prismatic joints), set by judgement. A direction with a larger standard error
+is undetermined."""
 
 _USUAL = {"mounting": 0.1, "marker": 0.5, "laboratory": 1.0, "touch": 1.0}
-_ROUNDS = 20
-_SOFT_ROUNDS = 2
+"""Prior size of the other shared unknowns (rad and m): no smaller than a mounting, a body and a room can be."""
+
+_ROUNDS, _HUBER_ROUNDS = 20, 2
+"""Rounds of noise and outliers at most, and of Huber weights before outliers are set aside; set by judgement."""
+
 _HUBER = 1.5
-_ALIKE = 0.02
+"""Residual (standard deviations) beyond which [Huber 1964] weights fall; 95 % efficient with normal errors at 1.345."""
+
+_SAME_NOISE = 0.02
+"""Relative change of every noise level below which the rounds end: far less than the levels are known to."""
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class CalibrationFit:
     """The best fit of a problem.
 
     Attributes:
         problem: The problem.
         solved: Its minimum.
         weights: The noise, given or found, or plain sums.
-        found: Whether the noise was found from the data.
+        found: Whether the noise was estimated from the data.
         aside: Which blocks were set aside in each pose, shape (n_poses, n_blocks).
-        variances: Of each row as they were counted, shape (n_poses, n_rows).
+        variances: Of each row as used, shape (n_poses, n_rows).
         encoder: Variance of the joints' readings.
     """
 
-    problem: Problem
+    problem: CalibrationProblem
     solved: Solved
     weights: Weights
     found: bool
@@ -55,14 +69,14 @@ class Fit:
 
     @property
     def unit(self) -> float:
-        """What counts as one standard deviation of a whitened row: one, or with plain sums what the fit leaves."""
+        """Standard deviation of a whitened row: one, or with plain sums that of the residuals."""
         if isinstance(self.weights, PoseNoise):
             return 1.0
         return float(np.sqrt(2.0 * self.solved.cost / max(self.freedoms, 1)))
 
     @property
     def freedoms(self) -> int:
-        """How many independent errors are left to tell of the noise."""
+        """Degrees of freedom of the residuals."""
         values = np.linalg.norm(self.solved.reduced.range, axis=1) > 0.5
         rows = sum(
             int((block.there & ~self.aside[:, number]).sum()) * size_of(block.rows)
@@ -71,8 +85,8 @@ class Fit:
         return rows - int(values.sum()) - self.problem.shared_count
 
 
-def usual_sizes(problem: Problem) -> FloatArray:
-    """Gives the usual size of each shared unknown, shape (n_shared,)."""
+def usual_sizes(problem: CalibrationProblem) -> FloatArray:
+    """Return the prior size of each shared unknown, shape (n_shared,)."""
     sizes = np.ones(problem.shared_count)
     for name, columns in problem.shared_columns.items():
         if name == "offsets":
@@ -84,13 +98,13 @@ def usual_sizes(problem: Problem) -> FloatArray:
 
 
 @one_blas_thread()
-def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True) -> Fit:
-    """Fits a problem.
+def fit(problem: CalibrationProblem, weights: Weights | None = None, *, robust: bool = True) -> CalibrationFit:
+    """Fit a problem.
 
     Args:
         problem: The problem.
-        weights: Noise that is known, or plain sums; by default noise is found from what the fit leaves.
-        robust: Whether what does not fit is set aside, pose by pose.
+        weights: Known noise, or plain sums; by default the noise is estimated from the residuals.
+        robust: Whether outliers are set aside, pose by pose.
     """
     chosen: Weights = PoseNoise() if weights is None else weights
     sizes = usual_sizes(problem)
@@ -108,39 +122,41 @@ def fit(problem: Problem, weights: Weights | None = None, *, robust: bool = True
         linear = solved.reduced.linear
         if robust:
             judged = row_variances(problem, chosen if weights is not None else _at_least_usual(chosen))
-            # Until noise is found, by how much usual poses are noisier than usual noise.
-            new = weights is None and number < _SOFT_ROUNDS
+            # Until the noise is estimated, misfits are judged relative to the median pose.
+            new = weights is None and number < _HUBER_ROUNDS
             scale = max(1.0, _scale(problem, linear, *judged)) if new else 1.0
-            aside = find_aside(problem, linear, *judged, scale)
+            aside = find_outliers(problem, linear, *judged, scale)
         if weights is None:
-            chosen = find_noise(problem, linear, chosen, aside)
+            chosen = estimate_pose_noise(problem, linear, chosen, aside)
             variances, encoder = row_variances(problem, chosen)
-        counted = without(problem, variances, aside)
-        if robust and number < _SOFT_ROUNDS:
-            # What is not set aside yet, but not at ease either, pulls less until the fit is nearly right.
-            counted = counted / _soft(problem, linear, *judged)
+        counted = inflate_set_aside(problem, variances, aside)
+        if robust and number < _HUBER_ROUNDS:
+            # Large residuals that are not set aside yet weigh less until the fit is nearly right.
+            counted = counted / _huber_weights(problem, linear, *judged)
         solved = solve(problem, solved.state, counted, encoder, sizes)
-        if number >= _SOFT_ROUNDS and np.array_equal(aside, before) and _alike(chosen, last):
+        if number >= _HUBER_ROUNDS and np.array_equal(aside, before) and _is_same_noise(chosen, last):
             break
-    return Fit(problem, solved, chosen, weights is None, aside, counted, encoder)
+    return CalibrationFit(problem, solved, chosen, weights is None, aside, counted, encoder)
 
 
-def _alike(first: Weights, second: Weights) -> bool:
-    return all(abs(value - getattr(second, name)) <= _ALIKE * value for name, value in vars(first).items())
+def _is_same_noise(first: Weights, second: Weights) -> bool:
+    return all(abs(value - getattr(second, name)) <= _SAME_NOISE * value for name, value in vars(first).items())
 
 
 def _at_least_usual(noise: PoseNoise) -> PoseNoise:
-    """Gives the noise by which misfits are judged: what is off by no more than usual does no harm.
+    """Return the noise by which misfits are judged: at least the usual one.
 
-    Errors that last for seconds would otherwise be taken for misfits where they are large, and the rest for quiet.
+    Correlated errors would otherwise be taken for outliers where they are large, and the rest for low noise.
     """
     usual = vars(PoseNoise())
     return PoseNoise(**{name: max(value, usual[name]) for name, value in vars(noise).items()})
 
 
-def _soft(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> FloatArray:
-    """Gives weights of rows by [Huber 1964]: one within 1.5 standard deviations, less for what is farther off."""
-    tests = hold_against_others(problem, linear, variances, encoder)
+def _huber_weights(
+    problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float
+) -> FloatArray:
+    """Compute weights of rows by [Huber 1964]: one within 1.5 standard deviations, less beyond."""
+    tests = score_misfits(problem, linear, variances, encoder)
     away = np.sqrt(tests.squares / np.maximum(tests.freedoms, 1))
     weights = np.ones_like(variances)
     for number, (_, rows) in enumerate(parts_of(problem)):
@@ -148,15 +164,15 @@ def _soft(problem: Problem, linear: Linear, variances: FloatArray, encoder: floa
     return weights
 
 
-def _scale(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> float:
-    """Gives by how much usual poses are noisier than said: the median of squares over what it should be."""
-    tests = hold_against_others(problem, linear, variances, encoder)
+def _scale(problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float) -> float:
+    """Compute the noise scale of the median pose: the median of squares over its expectation."""
+    tests = score_misfits(problem, linear, variances, encoder)
     ratios = tests.squares / chi2.median(np.maximum(tests.freedoms, 1))
     return float(np.median(ratios[tests.freedoms > 0])) if np.any(tests.freedoms > 0) else 1.0
 
 
-def settle(problem: Problem, shared: State, weights: Weights) -> Solved:
-    """Gives poses with given values of the shared unknowns; only their own are searched."""
+def fit_pose_unknowns(problem: CalibrationProblem, shared: State, weights: Weights) -> Solved:
+    """Solve for the unknowns of each pose, with the shared unknowns given."""
     start = starting_states(problem)[0]
     state = replace(
         start,
@@ -167,4 +183,4 @@ def settle(problem: Problem, shared: State, weights: Weights) -> Solved:
         touched=shared.touched,
     )
     variances, encoder = row_variances(problem, weights)
-    return settle_poses(problem, state, variances, encoder)
+    return solve_pose_unknowns(problem, state, variances, encoder)

@@ -1,4 +1,4 @@
-"""How high the corners of contacts are over their plane: what calibration brings down, and what one can look at."""
+"""Heights of contact corners over their plane: what calibration reduces."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Problem, State
+    from steelyard.calibration.calibration_problem import CalibrationProblem, State
 
 
-def corner_heights(problem: Problem, state: State) -> FloatArray:
-    """Gives the height of each corner over the mean of its plane, shape (n_poses, n_corners), m.
+def corner_heights(problem: CalibrationProblem, state: State) -> FloatArray:
+    """Compute the height of each corner over the mean of its plane, shape (n_poses, n_corners), m.
 
-    Corners stand contact by contact; those of a contact that was not on its place are not a number.
+    Corners are ordered contact by contact; those of a contact that did not touch are NaN.
 
     Args:
         problem: The problem.
@@ -42,6 +42,6 @@ def corner_heights(problem: Problem, state: State) -> FloatArray:
 
 
 def rms(values: FloatArray) -> float:
-    """Gives the root mean square of what is there."""
+    """Return the root mean square of the finite values."""
     there = values[np.isfinite(values)]
     return float(np.sqrt(np.mean(there**2))) if len(there) else float("nan")

@@ -1,4 +1,4 @@
-"""What poses tell of offsets: standard errors, and what they do not tell, in words."""
+"""Observability of offsets from poses: standard errors, and sentences for what is not observable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import qr
 
-from steelyard.calibration.solving import with_prior
+from steelyard.calibration.gauss_newton import with_prior
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -17,28 +17,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Problem, State
+    from steelyard.calibration.calibration_problem import CalibrationProblem, State
 
-TOLD = 0.2
-"""Standard error, as a share of how far encoders are usually off, up to which an offset counts as observable."""
+OBSERVABLE_SHARE = 0.2
+"""Standard error, as a share of the prior size of offsets, up to which an offset counts as observable; by judgement."""
 
 _NULL = 1e-10
+"""Relative singular value below which columns are dependent: well above rounding, well below any data."""
+
 _WORTH_NAMING = 0.15
+"""Share of the largest entry from which a joint is named in a direction; set by judgement, for short sentences."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observability:
-    """What some poses tell of the offsets, whatever all other unknowns are.
+    """Observability of the offsets, with all other unknowns marginalised.
 
     Attributes:
         joints: The joints.
-        covariance: Of the offsets' errors, shape (n, n). Along what is not determined it is that of usual offsets.
+        covariance: Of the offsets' errors, shape (n, n); along undetermined directions that of the prior.
         standard_errors: Its roots, shape (n,), rad or m.
-        observable: Whether each standard error is at most `TOLD` of a usual offset, shape (n,).
-        undetermined: Directions that the poses do not tell, one row each, of length one in units of usual offsets,
+        observable: Whether each standard error is at most `OBSERVABLE_SHARE` of the prior size, shape (n,).
+        undetermined: Directions that are not observable, one row each, of length one in units of the prior size,
             shape (n_undetermined, n).
-        information: Singular values of the reduced Jacobian in units of usual offsets, falling, shape (n,): a
-            direction with s has the standard error 1/s of a usual offset.
+        information: Singular values of the reduced Jacobian in units of the prior size, descending, shape (n,): a
+            direction with s has the standard error 1/s of the prior size.
     """
 
     joints: tuple[str, ...]
@@ -48,25 +51,29 @@ class Observability:
     undetermined: FloatArray
     information: FloatArray
 
-    def words(self) -> tuple[str, ...]:
-        """Gives a sentence for each direction that is not determined."""
+    def sentences(self) -> tuple[str, ...]:
+        """Return a sentence for each direction that is not observable."""
         return tuple(_sentence(self.joints, row) for row in _simplest(self.undetermined))
 
 
 def observe(
-    problem: Problem, state: State, triangle: FloatArray, usual: FloatArray, correlated: FloatArray | None = None
+    problem: CalibrationProblem,
+    state: State,
+    triangle: FloatArray,
+    usual: FloatArray,
+    correlated: FloatArray | None = None,
 ) -> Observability:
-    """Tells what poses say of the offsets.
+    """Compute the observability of the offsets.
 
-    All other shared unknowns are eliminated; where the poses do not tell them apart, by the range of their columns.
+    All other shared unknowns are eliminated, by the range of their columns where these are dependent.
 
     Args:
         problem: The problem.
         state: Where it was linearised.
         triangle: Factor of ``[by_shared | residuals]``; see `Reduced.triangle`.
-        usual: Usual size of each shared unknown, shape (n_shared,).
-        correlated: What is added to the covariance of the shared unknowns' scores because poses are not independent,
-            shape (n_shared, n_shared).
+        usual: Prior size of each shared unknown, shape (n_shared,).
+        correlated: Addition to the covariance of the shared unknowns' scores from correlated poses, shape
+            (n_shared, n_shared).
     """
     columns = problem.shared_columns["offsets"]
     factor = with_prior(problem, state, triangle)[:, :-1] * usual
@@ -80,21 +87,23 @@ def observe(
     inverse = (right[told].T / information[told] ** 2) @ right[told]
     covariance = inverse
     if correlated is not None:
-        # The score of the offsets alone: what other unknowns take up is taken out of it.
+        # The score of the offsets alone, other unknowns projected out.
         inside = np.linalg.pinv(others.T @ others, rcond=_NULL, hermitian=True)
         rest = np.concatenate([-(inside @ (others.T @ factor[:, columns])), np.eye(len(sizes))])
         score = rest.T @ (correlated * np.outer(usual, usual)) @ rest
         covariance = inverse + inverse @ score @ inverse
-        # Errors that undo each other make no offset surer than independent ones would.
+        # Correlated errors that cancel never make an offset more certain than independent ones.
         covariance = _at_least(covariance, inverse)
     covariance = covariance + right[~told].T @ right[~told]
     covariance = covariance * np.outer(sizes, sizes)
     errors = np.sqrt(np.diagonal(covariance))
-    return Observability(problem.joints, covariance, errors, errors <= TOLD * sizes, right[~told], information)
+    return Observability(
+        problem.joints, covariance, errors, errors <= OBSERVABLE_SHARE * sizes, right[~told], information
+    )
 
 
 def _simplest(directions: FloatArray) -> FloatArray:
-    """Gives the same directions by as few joints each as elimination finds."""
+    """Return a basis of the same directions with few joints in each, by elimination."""
     if not len(directions):
         return directions
     _, _, order = qr(directions, pivoting=True)
@@ -104,25 +113,25 @@ def _simplest(directions: FloatArray) -> FloatArray:
 
 
 def _sentence(joints: Sequence[str], direction: FloatArray) -> str:
-    """Gives what a direction means."""
+    """Return a sentence for a direction that is not observable."""
     direction = direction / direction[int(np.argmax(np.abs(direction)))]
     shown = [
         number for number in np.argsort(-np.abs(direction), kind="stable") if abs(direction[number]) > _WORTH_NAMING
     ]
     if len(shown) == 1:
-        return f"nothing tells the offset of {joints[shown[0]]}"
+        return f"the offset of {joints[shown[0]]} is not observable"
     alike = np.allclose(np.abs(direction[shown]), 1.0, atol=0.05)
     if alike:
         up = [joints[number] for number in shown if direction[number] > 0.0]
         down = [joints[number] for number in shown if direction[number] < 0.0]
         if not down:
-            return f"nothing tells what is added to {in_words(up)} alike"
-        return f"nothing tells what is added to {in_words(up)} and taken from {in_words(down)} alike"
+            return f"a common offset of {in_words(up)} is not observable"
+        return f"an offset added to {in_words(up)} and subtracted from {in_words(down)} is not observable"
     parts = " ".join(f"{direction[number]:+.2g} {joints[number]}" for number in shown)
-    return f"nothing tells the offsets along {parts}"
+    return f"the combination {parts} of offsets is not observable"
 
 
 def _at_least(covariance: FloatArray, least: FloatArray) -> FloatArray:
-    """Gives a covariance whose variances are at least those of another."""
+    """Scale a covariance so that its variances are at least those of another."""
     ratio = np.sqrt(np.maximum(1.0, np.diagonal(least) / np.maximum(np.diagonal(covariance), 1e-300)))
     return np.asarray(covariance * np.outer(ratio, ratio))

@@ -1,4 +1,4 @@
-"""Offsets: what calibration found, how far to trust it, and what it cannot know."""
+"""Offsets: the result of a calibration, its uncertainty, and what is not observable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import t as student
 
 from steelyard.calibration.heights import rms
-from steelyard.calibration.summary import summarise
+from steelyard.calibration.offsets_text import describe_offsets
 from steelyard.motion import units_of, write_calibrated_model, write_offsets
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.dependence import Likeness
-    from steelyard.calibration.fitting import Fit
-    from steelyard.calibration.noise import Weights
+    from steelyard.calibration.error_correlation import ErrorCorrelation
+    from steelyard.calibration.fitting import CalibrationFit
     from steelyard.calibration.observability import Observability
+    from steelyard.calibration.pose_noise import Weights
     from steelyard.calibration.poses import PoseSet
     from steelyard.calibration.suspects import Suspect
     from steelyard.model import Model
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Poses that were not used, with the offsets that were found.
+    """The estimated offsets on poses that were not used.
 
     Attributes:
         pose_count: How many there are.
-        cost_before: Of the usual pose without offsets: mean of [yamane2011] ``½ (L_k + C_k)``, m².
+        cost_before: Mean over the poses, without offsets, of [yamane2011] ``½ (L_k + C_k)``, m².
         cost_after: The same with the offsets.
         heights_before: Root mean square of corners' heights over their plane without offsets, m.
         heights_after: The same with the offsets.
@@ -56,24 +56,24 @@ class Offsets:
     Attributes:
         model: The model.
         fit: The fit behind it.
-        observability: What the poses tell of the offsets.
+        observability: Observability of the offsets from the poses.
         cost_before: Mean over the poses of [yamane2011] ``½ (L_k + C_k)`` without offsets, m².
         cost_after: The same with the offsets.
         heights_before: Height of each corner of the contacts over the mean of its plane, in each pose, without offsets
-            and with the root turned as the inertial sensors say, shape (n_poses, n_corners), m; not a number where a
-            contact was not on its place.
-        heights_after: The same with the offsets and the root's orientation that were found.
+            and with the root oriented by the inertial sensors, shape (n_poses, n_corners), m; NaN where a contact did
+            not touch.
+        heights_after: The same with the estimated offsets and root orientations.
         roots_before: Rotation of the root in the world without offsets, shape (n_poses, 3, 3).
-        picked: Numbers of the poses that were used, among those that there were, shape (n_poses,).
-        suspect_poses: What did not fit, pose by pose; poses by their numbers among those that there were.
-        held_out: How poses that were not used come out, or None where there are none.
-        likeness: How alike errors of orientations are in poses that follow each other; None where they are independent.
-        notes: What to know, a sentence each.
+        picked: Indices of the poses that were used among the candidates, shape (n_poses,).
+        suspect_poses: What did not fit, pose by pose; poses by their index among the candidates.
+        held_out: The offsets on poses that were not used, or None where there are none.
+        error_correlation: Correlation of orientation errors between poses; None where they are independent.
+        notes: Remarks, a sentence each.
         provenance: Hashes of model and recordings, version, options.
     """
 
     model: Model
-    fit: Fit
+    fit: CalibrationFit
     observability: Observability
     cost_before: float
     cost_after: float
@@ -83,13 +83,13 @@ class Offsets:
     picked: NDArray[np.int64]
     suspect_poses: tuple[Suspect, ...]
     held_out: HeldOut | None
-    likeness: Likeness | None
+    error_correlation: ErrorCorrelation | None
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """The joints whose offsets were looked for."""
+        """The joints whose offsets were estimated."""
         return self.fit.problem.joints
 
     @property
@@ -99,32 +99,32 @@ class Offsets:
 
     @property
     def noise(self) -> Weights:
-        """The noise that was found or given, or plain sums."""
+        """The noise that was estimated or given, or plain sums."""
         return self.fit.weights
 
     @cached_property
     def values(self) -> dict[str, float]:
         """Offset of each joint, rad (m where it slides).
 
-        Those that are not `observable` one by one may be so together: use all of them, or none.
+        Offsets that are not `observable` one by one may be so in combination: use all of them, or none.
         """
         found = self.fit.solved.state.offsets[self.fit.problem.free]
         return dict(zip(self.joints, found.tolist(), strict=True))
 
     @cached_property
     def standard_errors(self) -> dict[str, float]:
-        """Standard error of each offset; along what is not determined, that of usual offsets."""
+        """Standard error of each offset; along undetermined directions that of the prior."""
         return dict(zip(self.joints, self.observability.standard_errors.tolist(), strict=True))
 
     @cached_property
     def observable(self) -> dict[str, bool]:
-        """Whether the poses tell each offset."""
+        """Whether each offset is observable from the poses."""
         return dict(zip(self.joints, self.observability.observable.tolist(), strict=True))
 
     @property
     def undetermined(self) -> tuple[str, ...]:
-        """What the poses do not tell, a sentence each."""
-        return self.observability.words()
+        """What is not observable, a sentence each."""
+        return self.observability.sentences()
 
     @property
     def covariance(self) -> FloatArray:
@@ -132,7 +132,7 @@ class Offsets:
         return self.observability.covariance
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Gives the interval that holds each offset with a given chance."""
+        """Return the confidence interval of each offset."""
         reach = float(student.ppf(0.5 * (1.0 + level), max(self.fit.freedoms, 1)))
         return {
             joint: (value - reach * self.standard_errors[joint], value + reach * self.standard_errors[joint])
@@ -141,19 +141,19 @@ class Offsets:
 
     @property
     def mountings(self) -> dict[str, FloatArray]:
-        """How each inertial sensor is turned against its frame, as a rotation vector, rad."""
+        """Misalignment of each inertial sensor against its frame, as a rotation vector, rad."""
         return {name: Rotation.from_matrix(turn).as_rotvec() for name, turn in self.fit.solved.state.mountings.items()}
 
     def summary(self, width: int | None = None) -> str:
-        """Gives the offsets as text.
+        """Return the offsets as text.
 
         Args:
             width: Characters in a line, 72 at least; by default 96.
         """
-        return summarise(self, width)
+        return describe_offsets(self, width)
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the results as plain numbers and texts."""
+        """Return the results as plain numbers and texts."""
         intervals = self.intervals()
         return {
             "model": self.model.name,
@@ -181,10 +181,10 @@ class Offsets:
         }
 
     def write(self, path: str | Path) -> Path:
-        """Writes the offsets: ``.json`` for `reconstruct_motion`, ``.csv`` as a table for the firmware.
+        """Write the offsets: ``.json`` for `reconstruct_motion`, ``.csv`` as a table for the firmware.
 
-        With the model's own ending (``.urdf``), the model's file is written with joint origins turned by the offsets,
-        so that it takes the encoders' readings as they are.
+        With the model's own ending (``.urdf``), the model's file is written with joint origins rotated by the offsets,
+        so that it takes raw encoder readings.
 
         Raises:
             MotionError: The ending is none of these, or the file cannot be written.

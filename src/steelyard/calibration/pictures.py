@@ -1,4 +1,4 @@
-"""Pictures of a calibration: corner heights before and after, and the robot's poses [yamane2011, Figs. 3 and 4]."""
+"""Plots of a calibration: corner heights before and after, and the robot's poses [yamane2011, Figs. 3 and 4]."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.calibration.chains import chain_to
+from steelyard.calibration.frame_chains import chains_to
 from steelyard.exceptions import RecordingError
 
 if TYPE_CHECKING:
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER, FAINT = "#0072b2", "#d55e00", "#8a8a8a"
 _SHOWN = 4
+"""Poses in a picture: as many as a page's width holds."""
 
 
 def draw_heights(offsets: Offsets, path: Path) -> None:
-    """Draws the height of every corner over the mean of its plane, pose by pose, before and after [yamane2011, Fig. 4].
+    """Plot the height of every corner over the mean of its plane, pose by pose, before and after [yamane2011, Fig. 4].
 
     Raises:
         RecordingError: matplotlib is missing, nothing lay flat, or the file cannot be written.
     """
     figure_class = _figure_class()
     if not offsets.fit.problem.contacts:
-        raise RecordingError("no contact lay flat in these poses; there are no heights to draw")
+        raise RecordingError("these poses have no flat contact, so there are no heights to plot")
     figure = figure_class(figsize=(10.0, 4.2), layout="constrained")
     axis = figure.subplots()
     poses = np.arange(len(offsets.poses))
@@ -51,9 +52,9 @@ def draw_heights(offsets: Offsets, path: Path) -> None:
 
 
 def draw_poses(offsets: Offsets, path: Path) -> None:
-    """Draws a few poses before and after, from the side and from the front [yamane2011, Fig. 3].
+    """Plot a few poses before and after, from the side and from the front [yamane2011, Fig. 3].
 
-    As in the paper the root stays where it is: nothing tells its position. The poses are those that changed most.
+    As in the paper the root is fixed: its position is not observable. The poses are those that changed most.
 
     Raises:
         RecordingError: matplotlib is missing, or the file cannot be written.
@@ -62,7 +63,7 @@ def draw_poses(offsets: Offsets, path: Path) -> None:
     problem, state = offsets.fit.problem, offsets.fit.solved.state
     moved = np.nanmax(np.abs(offsets.heights_before), axis=1, initial=0.0)
     order = np.argsort(-moved)
-    # Spread over what changed, not four of a kind.
+    # Evenly spaced among the half that changed most, not four of a kind.
     chosen = np.sort(order[np.linspace(0, max(len(order) // 2 - 1, 0), min(_SHOWN, len(order))).astype(np.int64)])
     figure = figure_class(figsize=(1.7 * 2 * len(chosen), 6.4), layout="constrained")
     axes = np.atleast_2d(figure.subplots(2, 2 * len(chosen)))
@@ -92,10 +93,10 @@ def draw_poses(offsets: Offsets, path: Path) -> None:
 
 
 def _outline(offsets: Offsets, positions: FloatArray, root: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Gives lines from joint to joint and outlines of contacts in world axes, each of shape (n_poses, n_points, 3)."""
+    """Return lines from joint to joint and outlines of contacts in world axes, each of shape (n_poses, n_points, 3)."""
     model = offsets.model
     names = [body.name for body in model.bodies]
-    places = chain_to(model, names).place(positions)
+    places = chains_to(model, names).place(positions)
     spots = np.einsum("nij,fnj->fni", root, places.positions)
     sticks = [
         np.stack([spots[body.parent], spots[index]], axis=1)
@@ -105,7 +106,7 @@ def _outline(offsets: Offsets, positions: FloatArray, root: FloatArray) -> tuple
     contacts = offsets.fit.problem.contacts
     if not contacts:
         return sticks, []
-    chains = chain_to(model, [contact.frame for contact in contacts])
+    chains = chains_to(model, [contact.frame for contact in contacts])
     there = chains.place(positions)
     patches = []
     for contact in contacts:
@@ -131,5 +132,5 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def _plain(text: str) -> str:
-    """Keeps a name from being read as mathematics, and on one line."""
+    """Escape a name, so that matplotlib does not typeset it as mathematics, and put it on one line."""
     return " ".join(text.split()).replace("$", r"\$")

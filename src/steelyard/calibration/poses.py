@@ -1,4 +1,4 @@
-"""The poses from which offsets are calibrated: what encoders, inertial sensors and markers said in each."""
+"""Poses for calibration: the readings of encoders, inertial sensors and markers in each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
-_DAYS = 1e6
+_RECORDING_GAP = 1e6
+"""Seconds by which recordings are set apart on one clock: longer than any error is correlated."""
+
 _UNIT = 0.02
-"""How far the length of a quaternion may be from one."""
+"""Deviation of a quaternion's norm from one that rounding in a log file may cause; set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +32,14 @@ class PoseSet:
 
     Attributes:
         model: The model.
-        time: Seconds at which each was taken, shape (n,); their numbers where there is no clock.
+        time: Seconds at which each was taken, shape (n,); their indices where there is no clock.
         positions: Readings of all joints in the model's order, shape (n, n_positions), rad or m.
         orientations: Of inertial sensors, by name: quaternions x y z w from the sensor's axes to the world's, shape
-            (n, 4); not a number where there is no reading.
-        markers: Positions of markers in the laboratory's frame, by name, shape (n, 3), m; not a number where a marker
-            is not seen.
-        touching: Whether a contact or a touch was on its place, by name, shape (n,); those not named always were.
-        recordings: Number of the recording that each came from, shape (n,); clocks of different ones do not compare.
+            (n, 4); NaN where there is no reading.
+        markers: Positions of markers in the laboratory's frame, by name, shape (n, 3), m; NaN where a marker is
+            not seen.
+        touching: Whether a contact or a touch is in contact, by name, shape (n,); those not named always are.
+        recordings: Index of the recording of each pose, shape (n,); their clocks are not comparable.
     """
 
     model: Model
@@ -86,7 +88,7 @@ class PoseSet:
         return len(self.positions)
 
     def pick(self, which: Any) -> PoseSet:
-        """Gives some of the poses, by number, slice or mask."""
+        """Return some of the poses, by index, slice or mask."""
         return replace(
             self,
             time=self.time[which],
@@ -99,11 +101,11 @@ class PoseSet:
 
     @property
     def clock(self) -> FloatArray:
-        """Times that compare: poses of different recordings are days apart, shape (n,), s."""
-        return np.asarray(self.time + _DAYS * (0 if self.recordings is None else self.recordings))
+        """Times on one clock: poses of different recordings are days apart, shape (n,), s."""
+        return np.asarray(self.time + _RECORDING_GAP * (0 if self.recordings is None else self.recordings))
 
     def touches(self, name: str) -> NDArray[np.bool_]:
-        """Gives whether a contact was on its place in each pose, shape (n,)."""
+        """Return whether a contact touches in each pose, shape (n,)."""
         return self.touching.get(name, np.ones(len(self), dtype=bool))
 
 
@@ -119,25 +121,25 @@ def _array(name: str, values: Any, width: int) -> FloatArray:
 
 
 def _quaternions(name: str, values: FloatArray) -> FloatArray:
-    """Gives quaternions of length one; one that is none is an error, not a rounding."""
+    """Normalise quaternions, which must be of length one but for rounding."""
     lengths = np.linalg.norm(values, axis=1)
     there = np.isfinite(lengths)
     values = np.where(there[:, None], values, np.nan)
-    refuse_lengths(name, lengths[there])
+    check_quaternion_lengths(name, lengths[there])
     return np.asarray(values / np.where(there, lengths, 1.0)[:, None])
 
 
-def refuse_lengths(name: str, lengths: FloatArray) -> None:
-    """Refuses quaternions of an inertial sensor whose length is not one.
+def check_quaternion_lengths(name: str, lengths: FloatArray) -> None:
+    """Raise where quaternions of an inertial sensor have a norm other than one.
 
     Raises:
-        RecordingError: Some have another.
+        RecordingError: Some have.
     """
     wrong = np.flatnonzero(np.abs(lengths - 1.0) > _UNIT)
     if len(wrong):
         raise RecordingError(
-            f"the quaternion of {name!r} has the length {lengths[wrong[0]]:.3g}, and {len(wrong)} of {len(lengths)} "
-            f"readings have another than one; check that '{name}.quat.x' to '.w' are a quaternion, not angles or a "
+            f"the quaternion of {name!r} has the norm {lengths[wrong[0]]:.3g}; {len(wrong)} of {len(lengths)} readings "
+            f"have a norm other than one; check that '{name}.quat.x' to '.w' are a quaternion, not angles or a "
             "scaled copy",
             column=f"{name}.quat.x",
         )

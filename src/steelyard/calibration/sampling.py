@@ -1,4 +1,4 @@
-"""From a recording to candidate poses: readings averaged over short windows, at even times, in bounded memory."""
+"""Candidate poses of a recording: readings averaged over short, evenly spaced windows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.calibration.poses import PoseSet, refuse_lengths
+from steelyard.calibration.poses import PoseSet, check_quaternion_lengths
 from steelyard.exceptions import RecordingError
 from steelyard.recording import QUATERNION_AXES, Recording, joint_columns
 from steelyard.wording import did_you_mean
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 WINDOW = 0.05
-"""Seconds over which readings are averaged: what a slowly moved joint does in that time is a straight line to 0.01°."""
+"""Seconds over which readings are averaged: a slowly moved joint is linear over that time to 0.01°."""
 
 
 def sample_poses(
@@ -33,30 +33,32 @@ def sample_poses(
     window: float = WINDOW,
     touching: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> PoseSet:
-    """Gives the poses that recordings tell of at even times.
+    """Sample poses from recordings at even intervals.
 
-    Where a needed column has no reading within the window, there is no pose. Recordings may be larger than memory.
+    There is no pose where a needed column has no reading within the window. Recordings may be larger than memory.
 
     Args:
         model: The model.
         recordings: One or several.
-        joints: Those that are needed; others, if they are not recorded, are at zero.
-        imus: Inertial sensors whose orientation is taken; by default all of the setup that are recorded.
+        joints: Joints that are needed; others that are not recorded are at zero.
+        imus: Inertial sensors whose orientation is used; by default all of the setup that are recorded.
         interval: Seconds from one pose to the next.
         window: Seconds over which readings are averaged.
-        touching: By contact, the stretches of time in which it was on its plane; those not named always were.
+        touching: By contact, the intervals in which it touched; those not named always did.
 
     Raises:
-        RecordingError: A column is missing, an orientation is none, or there is no pose at all.
+        RecordingError: A column is missing, an orientation is invalid, or there is no pose at all.
     """
     several = [recordings] if isinstance(recordings, Recording) else list(recordings)
     for each in several:
         if not isinstance(each, Recording):
             raise RecordingError(f"{each!r} is no recording; read one with read_recording, or give a PoseSet")
     if not several:
-        raise RecordingError("there is no recording to take poses from; give one at least")
+        raise RecordingError("no recording was given; give at least one")
     if not (np.isfinite(interval) and interval > 0.0 and np.isfinite(window) and window >= 0.0):
-        raise RecordingError(f"poses are {interval!r} s apart and averaged over {window!r} s; give positive seconds")
+        raise RecordingError(
+            f"the interval of poses is {interval!r} s and their window {window!r} s; give positive seconds"
+        )
     parts = [_sample(model, each, joints, imus, interval, min(window, interval), touching) for each in several]
     first = parts[0]
     for other in parts[1:]:
@@ -114,9 +116,9 @@ def _sample(
     if not complete.any():
         empty = [name for name, there in zip(columns, counts.sum(axis=0), strict=True) if not there]
         empty += [f"{name}.quat.x" for name in sensors if not np.isfinite(orientations[name][:, 0]).any()]
-        why = f"{empty[0]!r} has no readings" if empty else "its columns are never there together"
+        why = f"{empty[0]!r} has no readings" if empty else "its columns never have readings at the same time"
         raise RecordingError(
-            f"{recording.name} has no pose: {why}; look at the logger, or lock the joint in the setup, if it does not "
+            f"{recording.name} has no pose: {why}; check the logger, or lock the joint in the setup if it does not "
             "move",
             column=empty[0] if empty else None,
         )
@@ -132,7 +134,7 @@ def _rest(model: Model) -> FloatArray:
 
 
 def _position_columns(model: Model, recording: Recording, joints: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Gives the columns of joints that are recorded, and where they stand among all positions."""
+    """Return the columns of recorded joints, and their indices among all positions."""
     columns: list[str] = []
     starts: list[int] = []
     for joint in model.joints:
@@ -150,7 +152,7 @@ def _position_columns(model: Model, recording: Recording, joints: Sequence[str])
 
 
 def _sensors(model: Model, recording: Recording, imus: Sequence[str] | None) -> list[str]:
-    """Gives the inertial sensors whose orientation is recorded, or those that are asked for."""
+    """Return the inertial sensors whose orientation is recorded, or those asked for."""
     known = [imu.name for imu in model.setup.imus]
     for name in imus or ():
         if name not in known:
@@ -164,15 +166,15 @@ def _sensors(model: Model, recording: Recording, imus: Sequence[str] | None) -> 
 
 
 def _add_turns(turns: FloatArray, number: NDArray[np.int64], quaternions: FloatArray, name: str) -> None:
-    """Adds quaternions to sums of their products, which do not know a quaternion from its opposite."""
+    """Add quaternions to sums of their outer products, which are the same for a quaternion and its negative."""
     there = np.isfinite(quaternions).all(axis=1)
     quaternions = quaternions[there]
-    refuse_lengths(name, np.linalg.norm(quaternions, axis=1))
+    check_quaternion_lengths(name, np.linalg.norm(quaternions, axis=1))
     np.add.at(turns, number[there], quaternions[:, :, None] * quaternions[:, None, :])
 
 
 def _mean_turns(turns: FloatArray) -> FloatArray:
-    """Gives the mean orientations, x y z w, shape (n, 4); not a number where there was no reading."""
+    """Return the mean orientations, x y z w, shape (n, 4); NaN where there was no reading."""
     means = np.linalg.eigh(turns)[1][:, :, -1]
     means[np.trace(turns, axis1=1, axis2=2) == 0.0] = np.nan
     return np.asarray(means)

@@ -1,4 +1,4 @@
-"""Poses in which something was not as it should be: a foot that was not flat, a sensor or a marker that was off."""
+"""Outliers: poses in which a foot was not flat, or a sensor, marker or touch was off."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import chi2
 
-from steelyard.calibration.noise import without
-from steelyard.calibration.solving import reduce_rows
+from steelyard.calibration.gauss_newton import eliminate_pose_unknowns
+from steelyard.calibration.pose_noise import inflate_set_aside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Linear, Problem
+    from steelyard.calibration.calibration_problem import CalibrationProblem, Linearisation
 
 FALSE_ALARMS = 0.02
-"""Share of sound poses in which something is suspected. What is set aside in vain costs little; what is kept in vain
-costs more."""
+"""False-alarm rate per pose. Set by judgement: a good reading set aside costs little, an outlier kept costs more."""
 
 _NULL = 1e-9
+"""Relative eigenvalue below which a part of a pose is not tested by the rest: near rounding."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """Something that does not fit in a pose.
+    """A contact, sensor, marker or touch that does not fit in a pose.
 
     Attributes:
-        pose: Number of the pose.
+        pose: Index of the pose.
         time: When it was taken, s.
         name: The contact, sensor, marker or touch.
         kind: "contact", "orientation", "marker" or "touch".
-        amount: How far it is off: degrees of tilt or turn, or millimetres.
-        words: The same in words.
-        chance: How likely so much is by noise alone.
+        amount: Its misfit: degrees of tilt or rotation, or millimetres.
+        words: The same as a sentence.
+        chance: p-value of the misfit.
     """
 
     pose: int
@@ -49,14 +49,14 @@ class Suspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Tests:
-    """How badly parts of blocks fit in each pose, if all else is right.
+class MisfitTests:
+    """Misfits of the parts of each pose, tested against the rest of it.
 
     Attributes:
-        blocks: Number of the block that each part belongs to, shape (n_parts,).
+        blocks: Index of the block of each part, shape (n_parts,).
         squares: Squared distances in standard deviations, shape (n_poses, n_parts).
-        freedoms: How many independent numbers each is made of, shape (n_poses, n_parts); zero where nothing tells.
-        estimates: How far the rows are off, shape (n_poses, n_rows).
+        freedoms: Degrees of freedom of each, shape (n_poses, n_parts); zero where it cannot be tested.
+        estimates: Estimated errors of the rows, shape (n_poses, n_rows).
     """
 
     blocks: NDArray[np.int64]
@@ -65,12 +65,12 @@ class Tests:
     estimates: FloatArray
 
     def chances(self, scale: float = 1.0) -> FloatArray:
-        """Gives how likely such distances are by noise alone, shape (n_poses, n_parts); one where nothing tells."""
+        """Return the p-values of the misfits, shape (n_poses, n_parts); one where there is no test."""
         return np.where(self.freedoms > 0, chi2.sf(self.squares / scale, np.maximum(self.freedoms, 1)), 1.0)
 
 
-def parts_of(problem: Problem) -> list[tuple[int, slice]]:
-    """Gives what is tested by itself, as block and rows: a contact's height, its two tilts, and all else as a whole."""
+def parts_of(problem: CalibrationProblem) -> list[tuple[int, slice]]:
+    """Return the parts that are tested, as block and rows: a contact's height, its two tilts, any other block whole."""
     parts: list[tuple[int, slice]] = []
     for number, block in enumerate(problem.blocks):
         start, stop = block.rows.start, block.rows.stop
@@ -79,8 +79,10 @@ def parts_of(problem: Problem) -> list[tuple[int, slice]]:
     return parts
 
 
-def hold_against_others(problem: Problem, linear: Linear, variances: FloatArray, encoder: float) -> Tests:
-    """Holds each part of a pose against all else in it: a score test of numbers added to its rows.
+def score_misfits(
+    problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float
+) -> MisfitTests:
+    """Test each part of a pose against the rest of it: a score test of offsets added to its rows.
 
     Args:
         problem: The problem.
@@ -88,7 +90,7 @@ def hold_against_others(problem: Problem, linear: Linear, variances: FloatArray,
         variances: Of the noise of each row, shape (n_poses, n_rows).
         encoder: Variance of the joints' readings.
     """
-    precision = reduce_rows(linear, variances, encoder).precision
+    precision = eliminate_pose_unknowns(linear, variances, encoder).precision
     weighted = np.einsum("nij,nj->ni", precision, linear.residuals)
     largest = np.maximum(np.max(np.abs(precision), axis=(1, 2)), 1e-300)[:, None]
     parts = parts_of(problem)
@@ -103,15 +105,15 @@ def hold_against_others(problem: Problem, linear: Linear, variances: FloatArray,
         squares[:, number] = np.sum(inverse * along**2, axis=1)
         freedoms[:, number] = there.sum(axis=1)
         estimates[:, rows] = np.einsum("nij,nj->ni", vectors, inverse * along)
-    return Tests(np.array([block for block, _ in parts], dtype=np.int64), squares, freedoms, estimates)
+    return MisfitTests(np.array([block for block, _ in parts], dtype=np.int64), squares, freedoms, estimates)
 
 
-def find_aside(
-    problem: Problem, linear: Linear, variances: FloatArray, encoder: float, scale: float
+def find_outliers(
+    problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float, scale: float
 ) -> NDArray[np.bool_]:
-    """Tells which blocks do not fit in which poses, shape (n_poses, n_blocks).
+    """Return which blocks are outliers in which poses, shape (n_poses, n_blocks).
 
-    The worst of a pose is set aside first; what is left is tested again without it.
+    The worst of a pose is set aside first; the rest is tested again without it.
 
     Args:
         problem: The problem.
@@ -122,7 +124,7 @@ def find_aside(
     """
     aside = np.zeros((len(linear.residuals), len(problem.blocks)), dtype=bool)
     for _ in range(max(1, len(problem.blocks) - 1)):
-        tests = hold_against_others(problem, linear, without(problem, variances, aside), encoder)
+        tests = score_misfits(problem, linear, inflate_set_aside(problem, variances, aside), encoder)
         chances = np.where(aside[:, tests.blocks], 1.0, tests.chances(scale))
         worst = np.argmin(chances, axis=1)
         bad = np.flatnonzero(chances[np.arange(len(chances)), worst] < FALSE_ALARMS / len(tests.blocks))
@@ -133,16 +135,16 @@ def find_aside(
 
 
 def name_suspects(
-    problem: Problem, linear: Linear, variances: FloatArray, encoder: float, aside: NDArray[np.bool_]
+    problem: CalibrationProblem, linear: Linearisation, variances: FloatArray, encoder: float, aside: NDArray[np.bool_]
 ) -> tuple[Suspect, ...]:
-    """Gives what was set aside, with how far it is off if all else in its pose is right."""
+    """Return what was set aside, with its misfit if the rest of its pose is right."""
     suspects: list[Suspect] = []
-    found: dict[int, Tests] = {}
+    found: dict[int, MisfitTests] = {}
     for number in np.flatnonzero(aside.any(axis=0)):
-        # Held against the others that were not set aside.
+        # Tested against the others that were not set aside.
         others = np.array(aside)
         others[:, number] = False
-        found[int(number)] = hold_against_others(problem, linear, without(problem, variances, others), encoder)
+        found[int(number)] = score_misfits(problem, linear, inflate_set_aside(problem, variances, others), encoder)
     for pose, number in np.argwhere(aside):
         tests, block = found[int(number)], problem.blocks[number]
         amount, words = _in_words(problem, int(number), tests.estimates[pose, block.rows])
@@ -153,7 +155,7 @@ def name_suspects(
     return tuple(suspects)
 
 
-def _in_words(problem: Problem, number: int, estimate: FloatArray) -> tuple[float, str]:
+def _in_words(problem: CalibrationProblem, number: int, estimate: FloatArray) -> tuple[float, str]:
     block = problem.blocks[number]
     if block.kind == "orientation":
         degrees = float(np.rad2deg(np.linalg.norm(estimate)))

@@ -1,4 +1,4 @@
-"""Offsets as text: header, a line for each joint, what was suspected, numbered notes."""
+"""Offsets as text: header, a line for each joint, outliers, numbered notes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.calibration.heights import rms
-from steelyard.calibration.noise import PoseNoise
+from steelyard.calibration.pose_noise import PoseNoise
 
 if TYPE_CHECKING:
     from steelyard.calibration.offsets import Offsets
 
 WIDTH, _LEAST_WIDTH = 96, 72
+"""Characters in a line, by default and at least: what the joint table needs."""
+
 _MOST_SUSPECTS = 12
+"""Outliers that are listed; set by judgement, for one screen."""
 
 
-def summarise(offsets: Offsets, width: int | None = None) -> str:
-    """Gives the offsets as text, in lines of at most `width` characters; by default 96, and at least 72."""
+def describe_offsets(offsets: Offsets, width: int | None = None) -> str:
+    """Return the offsets as text, in lines of at most `width` characters; by default 96, and at least 72."""
     width = WIDTH if width is None else max(_LEAST_WIDTH, width)
     thick, thin = "=" * width, "-" * width
     header = (textwrap.wrap(line, width, subsequent_indent=" " * 29) for line in _header(offsets))
@@ -29,9 +32,12 @@ def summarise(offsets: Offsets, width: int | None = None) -> str:
         suspects = (textwrap.wrap(line, width, subsequent_indent="    ") for line in _suspects(offsets))
         lines += [thin, *chain.from_iterable(suspects)]
     lines.append(thick)
-    notes = [*(f"{sentence}; record poses that do, or leave it" for sentence in offsets.undetermined), *offsets.notes]
+    notes = [
+        *(f"{sentence}; record poses that differ more, or leave it" for sentence in offsets.undetermined),
+        *offsets.notes,
+    ]
     if not all(offsets.observable.values()):
-        notes.append("offsets that are not told one by one may be told together: use all of them, or none")
+        notes.append("offsets that are not observable one by one may be so in combination: use all of them, or none")
     if notes:
         lines.append("Notes:")
     for number, note in enumerate(notes, start=1):
@@ -53,7 +59,7 @@ def _header(offsets: Offsets) -> list[str]:
         parts += [f"flatness {1e3 * noise.flatness:.2g} mm"] if problem.contacts else []
         parts += [f"markers {1e3 * noise.marker:.2g} mm"] if problem.markers else []
         parts += [f"touches {1e3 * noise.touch:.2g} mm"] if problem.touches else []
-        lines.append(("Noise, " + ("found" if offsets.fit.found else "given"), ", ".join(parts)))
+        lines.append(("Noise, " + ("estimated" if offsets.fit.found else "given"), ", ".join(parts)))
     if problem.contacts:
         lines.append(("Corners off their plane", _pair(rms(offsets.heights_before), rms(offsets.heights_after))))
     if offsets.held_out is not None and problem.contacts:
@@ -75,7 +81,7 @@ def _joints(offsets: Offsets) -> list[str]:
         slides = offsets.model.joint(joint).kind == "prismatic"
         scale, unit = (1e3, "mm") if slides else (180.0 / np.pi, "°")
         low, high = (scale * end for end in intervals[joint])
-        said = "" if offsets.observable[joint] else "  not told"
+        said = "" if offsets.observable[joint] else "  not observable"
         lines.append(
             f"{joint:<{room}} {scale * offsets.values[joint]:>9.3f}{unit} "
             f"{scale * offsets.standard_errors[joint]:>9.3f} {low:>9.3f} {high:>9.3f}{said}"

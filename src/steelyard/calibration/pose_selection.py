@@ -1,4 +1,4 @@
-"""Which poses to use: those that together tell most, rather than those that come next."""
+"""D-optimal selection of poses."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.solving import Reduced
+    from steelyard.calibration.gauss_newton import ReducedRows
 
 
-def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDArray[np.int64]:
-    """Gives the numbers of the poses that together tell most of the shared unknowns, in order.
+def pick_by_information(reduced: ReducedRows, usual: FloatArray, count: int) -> NDArray[np.int64]:
+    """Return the indices, in order, of the poses with the most information on the shared unknowns.
 
     One after the other, each pose is the one that raises ``log det (1 + Σ JᵀJ)`` most, with J the reduced rows of the
-    poses in units of usual offsets (D-optimal, greedy; within a factor of 1 − 1/e of the best by [Nemhauser, Wolsey and
-    Fisher 1978]).
+    poses in units of the prior size (D-optimal, greedy; within a factor of 1 − 1/e of the best by [Nemhauser, Wolsey
+    and Fisher 1978]).
 
     Args:
         reduced: Rows of all candidates.
-        usual: Usual size of each shared unknown, shape (n_shared,).
+        usual: Prior size of each shared unknown, shape (n_shared,).
         count: How many to pick.
     """
     slopes = reduced.by_shared * usual
@@ -41,7 +41,7 @@ def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDAr
         picked.append(best)
         free[best] = False
         gain = np.linalg.solve(np.eye(rows) + inner[best], spread[best])
-        # What the picked pose tells is taken out of every candidate.
+        # The information of the picked pose is removed from every candidate.
         cross = slopes @ spread[best].T
         half = np.linalg.cholesky(np.linalg.inv(np.eye(rows) + inner[best]))
         taken = cross @ half
@@ -50,14 +50,14 @@ def pick_by_information(reduced: Reduced, usual: FloatArray, count: int) -> NDAr
     return np.sort(np.array(picked, dtype=np.int64))
 
 
-def exchange(reduced: Reduced, usual: FloatArray, picked: NDArray[np.int64], rounds: int = 10) -> NDArray[np.int64]:
-    """Gives poses that tell at least as much: each is exchanged for the best other, while that helps [Fedorov 1972].
+def exchange(reduced: ReducedRows, usual: FloatArray, picked: NDArray[np.int64], rounds: int = 10) -> NDArray[np.int64]:
+    """Exchange each pose for the best other while the information grows [Fedorov 1972].
 
     Args:
         reduced: Rows of all candidates.
-        usual: Usual size of each shared unknown, shape (n_shared,).
-        picked: Numbers of the poses to begin with.
-        rounds: How often all are gone through at most.
+        usual: Prior size of each shared unknown, shape (n_shared,).
+        picked: Indices of the poses to begin with.
+        rounds: Greatest number of passes over all poses.
     """
     slopes = reduced.by_shared * usual
     chosen = list(picked)

@@ -1,4 +1,4 @@
-"""Where the search starts: no offsets, the root turned as inertial sensors say, things placed where they fit best."""
+"""Starting states: no offsets, the root oriented by the inertial sensors, markers and touches where they fit best."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from steelyard.calibration.problem import State
+from steelyard.calibration.calibration_problem import State
 from steelyard.exceptions import IdentifiabilityError
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.chains import FramePlaces
-    from steelyard.calibration.problem import Problem
+    from steelyard.calibration.calibration_problem import CalibrationProblem
+    from steelyard.calibration.frame_chains import FramePlacements
 
 _ROUNDS = 30
+"""Alternations between the laboratory's frame and the markers; set by judgement, as the solver refines the result."""
+
 _HEADINGS = 8
+"""Headings of the laboratory that are tried where it is unknown: 45° apart, within the basin of the minimum."""
 
 
-def starting_states(problem: Problem) -> list[State]:
-    """Gives the states from which the search starts: one, or several where nothing tells the laboratory's heading.
+def starting_states(problem: CalibrationProblem) -> list[State]:
+    """Return the starting states: one, or several where the laboratory's heading is unknown.
 
-    As [yamane2011] section II-B: offsets are zero, and the root's orientation is the average of those that each
-    inertial sensor tells by itself. Without any, the first contact of each pose is laid flat.
+    As [yamane2011] section II-B: offsets are zero, and the root's orientation is the average over the inertial sensors.
+    Without any, the first contact of each pose is level.
     """
     chains, poses = problem.chains, problem.poses
     places = chains.place(np.asarray(poses.positions))
@@ -53,8 +56,8 @@ def starting_states(problem: Problem) -> list[State]:
     return [_with_touches(problem, _with_origins(problem, state, places, heading), places) for heading in headings]
 
 
-def _root(problem: Problem, places: FramePlaces) -> FloatArray:
-    """Gives the root's orientations, shape (n_poses, 3, 3)."""
+def _root(problem: CalibrationProblem, places: FramePlacements) -> FloatArray:
+    """Return the root's orientations, shape (n_poses, 3, 3)."""
     count = len(problem.poses)
     if not problem.floating:
         return np.tile(np.eye(3), (count, 1, 1))
@@ -70,12 +73,12 @@ def _root(problem: Problem, places: FramePlaces) -> FloatArray:
     left[:, :, 2] *= sign[:, None]
     root = left @ right
     for pose in np.flatnonzero(~seen):
-        root[pose] = _levelled(problem, places, int(pose))
+        root[pose] = _level_first_contact(problem, places, int(pose))
     return np.asarray(root)
 
 
-def _levelled(problem: Problem, places: FramePlaces, pose: int) -> FloatArray:
-    """Gives the root's orientation in which the first contact of a pose is flat; its heading is that of zero."""
+def _level_first_contact(problem: CalibrationProblem, places: FramePlacements, pose: int) -> FloatArray:
+    """Return the root's orientation that levels the first contact of a pose, at zero heading."""
     for contact in problem.contacts:
         if problem.poses.touches(contact.name)[pose]:
             frame = problem.chains.frames.index(contact.frame)
@@ -85,12 +88,12 @@ def _levelled(problem: Problem, places: FramePlaces, pose: int) -> FloatArray:
     if problem.markers or problem.touches:
         return np.eye(3)
     raise IdentifiabilityError(
-        f"pose {pose} has neither an orientation nor a contact; leave it out, or say what lies flat in it"
+        f"pose {pose} has neither an orientation nor a contact; leave it out, or name a contact that is flat in it"
     )
 
 
-def _with_heights(problem: Problem, state: State) -> State:
-    """Gives a state whose planes are at the mean height of what lies on them."""
+def _with_heights(problem: CalibrationProblem, state: State) -> State:
+    """Return a state whose planes are at the mean height of their contacts."""
     if not problem.planes:
         return state
     linear = problem.linearise(state)
@@ -103,8 +106,8 @@ def _with_heights(problem: Problem, state: State) -> State:
     )
 
 
-def _with_laboratory(problem: Problem, state: State, places: FramePlaces) -> State:
-    """Gives a state with markers and laboratory where they fit best, in turns."""
+def _with_laboratory(problem: CalibrationProblem, state: State, places: FramePlacements) -> State:
+    """Return a state with the best-fitting markers and laboratory frame, by alternation."""
     markers = dict(state.markers)
     turn, place = np.eye(3), np.zeros(3)
     frames = [problem.chains.frames.index(marker.frame) for marker in problem.markers]
@@ -119,7 +122,7 @@ def _with_laboratory(problem: Problem, state: State, places: FramePlaces) -> Sta
         seen_at = np.concatenate(
             [problem.poses.markers[marker.name][seen] for marker, seen in zip(problem.markers, there, strict=True)]
         )
-        turn, place = _fitted(inside, seen_at)
+        turn, place = _fit_rigid_transform(inside, seen_at)
         for marker, frame, seen in zip(problem.markers, frames, there, strict=True):
             wanted = (problem.poses.markers[marker.name][seen] - place) @ turn - places.positions[frame][seen]
             own = np.einsum("nji,nj->ni", places.rotations[frame][seen], wanted)
@@ -127,8 +130,8 @@ def _with_laboratory(problem: Problem, state: State, places: FramePlaces) -> Sta
     return replace(state, markers=markers, laboratory=(turn, place))
 
 
-def _fitted(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives the rotation and translation that take points nearest to others; far ones count little."""
+def _fit_rigid_transform(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Fit the rigid transform between two point sets robustly, by reweighting."""
     weights = np.ones(len(inside))
     turn, place = np.eye(3), np.zeros(3)
     for _ in range(5):
@@ -143,8 +146,8 @@ def _fitted(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, FloatA
     return np.asarray(turn), np.asarray(place)
 
 
-def _with_origins(problem: Problem, state: State, places: FramePlaces, heading: FloatArray) -> State:
-    """Gives a state in which the root of each pose is where the markers' mean is as seen."""
+def _with_origins(problem: CalibrationProblem, state: State, places: FramePlacements, heading: FloatArray) -> State:
+    """Return a state whose roots put the markers' mean where it was seen."""
     total, count = np.zeros((len(problem.poses), 3)), np.zeros(len(problem.poses))
     for marker in problem.markers:
         frame = problem.chains.frames.index(marker.frame)
@@ -157,8 +160,8 @@ def _with_origins(problem: Problem, state: State, places: FramePlaces, heading: 
     return replace(state, origin=total / np.maximum(count, 1.0)[:, None], laboratory=(heading, np.zeros(3)))
 
 
-def _with_touches(problem: Problem, state: State, places: FramePlaces) -> State:
-    """Gives a state in which touched points and planes are where they fit best."""
+def _with_touches(problem: CalibrationProblem, state: State, places: FramePlacements) -> State:
+    """Return a state with the best-fitting touched points and planes."""
     if not problem.touches:
         return state
     touched = dict(state.touched)

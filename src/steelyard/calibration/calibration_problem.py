@@ -1,4 +1,4 @@
-"""The least-squares problem of calibration: its unknowns, its rows, and where it starts.
+"""The least-squares problem of calibration: its unknowns and its residual rows.
 
 Unknowns that all poses share: joint offsets, the mounting of inertial sensors, where markers sit, where the
 laboratory's frame is, and where touched planes and points are. Unknowns of one pose alone: the root's orientation, its
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from steelyard.calibration.chains import Chains, chain_to
-from steelyard.calibration.terms import (
-    Rows,
+from steelyard.calibration.frame_chains import FrameChains, chains_to
+from steelyard.calibration.residual_rows import (
+    ResidualRows,
     contact_rows,
     marker_rows,
     orientation_rows,
@@ -39,14 +39,14 @@ Kind = Literal["orientation", "contact", "marker", "touch"]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """The rows of one thing in a pose.
+class RowBlock:
+    """The rows of one contact, sensor, marker or touch in a pose.
 
     Attributes:
-        kind: What kind of thing it is; noise goes by kind.
+        kind: Its kind; each kind has one noise level.
         name: Its name.
-        rows: Where its rows stand.
-        there: Whether it has rows in each pose, shape (n_poses,).
+        rows: Its rows.
+        there: Whether it has readings in each pose, shape (n_poses,).
     """
 
     kind: Kind
@@ -65,7 +65,7 @@ class State:
         origin: Of the root in the world, shape (n_poses, 3), m.
         heights: Of planes above the root's origin, shape (n_poses, n_planes), m.
         mountings: Rotation from each inertial sensor's axes to its frame's, by name.
-        markers: Place of each marker in its frame, by name, m.
+        markers: Position of each marker in its frame, by name, m.
         laboratory: Rotation and translation of the world in the laboratory.
         touched: Point, or normal and distance (4,), of each touch, by name.
     """
@@ -81,8 +81,8 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
-    """The rows of all poses around a state. Rows that are not there are zero.
+class Linearisation:
+    """Residuals and Jacobians of all poses at a state; zero where there is no reading.
 
     Attributes:
         residuals: Shape (n_poses, n_rows).
@@ -98,18 +98,18 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class CalibrationProblem:
     """A calibration problem.
 
     Attributes:
         poses: The poses.
-        joints: Joints whose offsets are looked for.
+        joints: Joints whose offsets are estimated.
         contacts: Flat contacts.
         markers: Markers.
         touches: Touched planes and points.
-        imus: Inertial sensors whose orientation counts.
-        mounting: Standard deviation (rad) of how sensors are turned against their frames; zero where they are not, and
-            infinite where nothing is known.
+        imus: Inertial sensors whose orientation is used.
+        mounting: Standard deviation (rad) of the misalignment of sensors; zero where there is none, infinite where
+            nothing is known.
     """
 
     poses: PoseSet
@@ -126,11 +126,11 @@ class Problem:
         return {imu.name: imu.frame for imu in self.poses.model.setup.imus}
 
     @cached_property
-    def chains(self) -> Chains:
-        """The chains from the root to all frames that matter."""
+    def chains(self) -> FrameChains:
+        """The chains from the root to all frames in use."""
         things: list[Contact | Marker | Touch] = [*self.contacts, *self.markers, *self.touches]
         frames = [self.imu_frames[name] for name in self.imus] + [thing.frame for thing in things]
-        return chain_to(self.poses.model, frames)
+        return chains_to(self.poses.model, frames)
 
     @property
     def floating(self) -> bool:
@@ -139,7 +139,7 @@ class Problem:
 
     @property
     def placed(self) -> bool:
-        """Whether the root's position in each pose is an unknown that matters."""
+        """Whether the root's position in each pose is an unknown."""
         return self.floating and bool(self.markers or self.touches)
 
     @cached_property
@@ -148,13 +148,13 @@ class Problem:
         return tuple(dict.fromkeys(contact.plane for contact in self.contacts))
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """The rows of each pose, thing by thing."""
-        blocks: list[Block] = []
+    def blocks(self) -> tuple[RowBlock, ...]:
+        """The rows of each pose, block by block."""
+        blocks: list[RowBlock] = []
 
         def add(kind: Kind, name: str, count: int, there: NDArray[np.bool_]) -> None:
             start = blocks[-1].rows.stop if blocks else 0
-            blocks.append(Block(kind, name, slice(start, start + count), there))
+            blocks.append(RowBlock(kind, name, slice(start, start + count), there))
 
         poses = self.poses
         for name in self.imus:
@@ -174,19 +174,19 @@ class Problem:
 
     @cached_property
     def pose_columns(self) -> dict[str, slice]:
-        """Where the unknowns of a pose stand."""
+        """Columns of the unknowns of a pose."""
         sizes = {"turn": 3 if self.floating else 0, "place": 3 if self.placed else 0, "height": len(self.planes)}
         return _slices(sizes)
 
     @cached_property
     def shared_columns(self) -> dict[str, slice]:
-        """Where the unknowns that all poses share stand, the offsets last."""
+        """Columns of the unknowns that all poses share, the offsets last."""
         sizes: dict[str, int] = {}
         if self.mounting > 0.0:
             sizes |= {f"mounting.{name}": 3 for name in self.imus}
         sizes |= {f"marker.{marker.name}": 3 for marker in self.markers}
         if self.markers:
-            # A root that is placed anew in each pose takes up where the laboratory's origin is.
+            # A root that is free in each pose absorbs the laboratory's origin.
             sizes["laboratory"] = 3 if self.floating else 6
         sizes |= {f"touch.{touch.name}": 3 for touch in self.touches}
         sizes["offsets"] = len(self.joints)
@@ -214,7 +214,7 @@ class Problem:
         return deviations, np.isfinite(deviations)
 
     def prior_residuals(self, state: State) -> FloatArray:
-        """Gives how far shared unknowns are from what is known of them, in standard deviations, shape (n_shared,)."""
+        """Compute the whitened deviations of the shared unknowns from their priors, shape (n_shared,)."""
         deviations, known = self.prior_rows
         away = np.zeros(self.shared_count)
         for name in self.imus:
@@ -234,10 +234,10 @@ class Problem:
             found[name] = Rotation.from_quat(np.where(there[:, None], quaternions, [0.0, 0.0, 0.0, 1.0])).as_matrix()
         return found
 
-    def linearise(self, state: State) -> Linear:
-        """Gives residuals and slopes around a state."""
+    def linearise(self, state: State) -> Linearisation:
+        """Compute residuals and Jacobians at a state."""
         count, poses, chains = len(self.poses), self.poses, self.chains
-        linear = Linear(
+        linear = Linearisation(
             np.zeros((count, self.row_count)),
             np.zeros((count, self.row_count, sum(size_of(each) for each in self.pose_columns.values()))),
             np.zeros((count, self.row_count, self.shared_count)),
@@ -278,7 +278,7 @@ class Problem:
         linear.by_shared[:, :, self.shared_columns["offsets"]] = linear.by_joint[:, :, self.free]
         return linear
 
-    def _put(self, linear: Linear, block: Block, rows: Rows, own: slice | None = None) -> None:
+    def _put(self, linear: Linearisation, block: RowBlock, rows: ResidualRows, own: slice | None = None) -> None:
         there = block.there[:, None]
         linear.residuals[:, block.rows] = np.where(there, rows.residuals, 0.0)
         there = there[:, :, None]
@@ -297,7 +297,7 @@ class Problem:
             linear.by_shared[:, block.rows, own] = np.where(there, rows.by_own, 0.0)
 
     def move(self, state: State, by_shared: FloatArray, by_pose: FloatArray) -> State:
-        """Gives the state after a step.
+        """Return the state after a step.
 
         Args:
             state: The state before.
@@ -352,5 +352,5 @@ def _slices(sizes: Mapping[str, int]) -> dict[str, slice]:
 
 
 def size_of(columns: slice) -> int:
-    """Gives how many places a slice has."""
+    """Return the length of a slice."""
     return int(columns.stop - columns.start)

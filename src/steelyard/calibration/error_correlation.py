@@ -1,9 +1,9 @@
-"""Poses that follow each other closely share errors: an orientation that an inertial sensor tells wanders over seconds.
+"""Correlated orientation errors: the error of an inertial sensor's orientation drifts over seconds.
 
 With ``n_k`` the errors of the orientations in a pose, in standard deviations, ``cov(n_k) = s`` and
-``cov(n_k, n_l) = s c exp(−|t_k − t_l| / τ)``: a share c lasts for the time τ, the rest is new in each pose. Counted as
-independent, 300 poses in two minutes would make offsets look several times as sure as they are; and the fit takes up
-what lasts, so that what is left of the poses looks too quiet as well.
+``cov(n_k, n_l) = s c exp(−|t_k − t_l| / τ)``: a share c is correlated over the time τ, the rest is independent from
+pose to pose. With errors counted as independent, 300 poses in two minutes would make standard errors several times too
+small; and the fit absorbs the correlated part, so that the residuals are too small as well.
 """
 
 from __future__ import annotations
@@ -18,28 +18,36 @@ from scipy.special import expit
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.fitting import Fit
+    from steelyard.calibration.fitting import CalibrationFit
 
 _MOST, _FEWEST, _MOST_ERRORS = 120, 40, 720
-"""Poses from which likeness is found, spread evenly: fewer where many inertial sensors tell much in each, as the work
-grows with the cube of all their errors."""
+"""Poses used to estimate the correlation, evenly spaced: fewer with many inertial sensors, as the work grows with the
+cube of the number of errors. With these limits nine sensors take 4 s instead of 87."""
 
 _BLOCK = 2000
-_SURE = 12.0
+"""Poses whose kernel rows are held at once: bounds memory to 32 MB for 2000 neighbours."""
+
+_LEAST_GAIN = 12.0
+"""Decrease of -2 log likelihood that the two more parameters must bring: by chance it has p = 0.002."""
+
 _STARTS = (1.0, 5.0, 20.0)
+"""Correlation times (s) from which the search starts: those of usual orientation filters; set by judgement."""
+
 _NULL = 1e-6
-_WORTH_LOOKING = 0.15
-"""Correlation of what is left from one pose to the next below which errors are taken as independent."""
+"""Singular value, in standard deviations, below which an error does not show in the rows."""
+
+_LEAST_CORRELATION = 0.15
+"""Lag-one correlation of the residuals below which errors are taken as independent; set by judgement."""
 
 
 @dataclass(frozen=True)
-class Likeness:
-    """How alike errors of orientations are in poses that follow each other.
+class ErrorCorrelation:
+    """Correlation of orientation errors between poses.
 
     Attributes:
-        share: The share c that lasts.
-        time: How long it lasts, τ (s).
-        scale: How much larger their variance is than what is left of the poses says, s.
+        share: The correlated share c.
+        time: The correlation time τ (s).
+        scale: Ratio s of the error variance to that of the residuals.
     """
 
     share: float
@@ -47,8 +55,8 @@ class Likeness:
     scale: float
 
 
-def _loadings(fitted: Fit) -> FloatArray:
-    """Gives how orientations' errors, in standard deviations, show in the reduced rows, (n_poses, n_rows, n_errors)."""
+def _loadings(fitted: CalibrationFit) -> FloatArray:
+    """Compute how unit orientation errors show in the reduced rows, shape (n_poses, n_rows, n_errors)."""
     problem, reduced = fitted.problem, fitted.solved.reduced
     numbers = [number for number, block in enumerate(problem.blocks) if block.kind == "orientation"]
     parts = []
@@ -60,11 +68,10 @@ def _loadings(fitted: Fit) -> FloatArray:
     return np.asarray(joined - reduced.range @ (np.swapaxes(reduced.range, 1, 2) @ joined))
 
 
-def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
-    """Finds how alike errors of orientations are, or None where they could well be independent.
+def estimate_correlation(fitted: CalibrationFit, usual: FloatArray) -> ErrorCorrelation | None:
+    """Estimate the correlation of orientation errors; return None where they may well be independent.
 
-    The likeliest s, c and τ, with the shared unknowns integrated out: what the other rows say of them is their prior. A
-    likelihood that is better by six than that of independent errors is no chance.
+    Maximises the likelihood of s, c and τ with the shared unknowns marginalised: the other rows are their prior.
 
     Args:
         fitted: A fit.
@@ -84,12 +91,12 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
     left, values, _ = np.linalg.svd(loads, full_matrices=False)
     basis = left * (values > _NULL)[:, None, :]
     felt = np.einsum("nre,nr->ne", loads, residuals)
-    if np.sum(felt[1:] * felt[:-1]) < _WORTH_LOOKING * np.sum(felt**2):
+    if np.sum(felt[1:] * felt[:-1]) < _LEAST_CORRELATION * np.sum(felt**2):
         return None
     seen = np.einsum("nre,nr->ne", basis, residuals).ravel()
     columns = np.einsum("nre,nrs->nes", basis, slopes).reshape(len(seen), -1)
     own = np.einsum("nre,nrf->nef", basis, loads)
-    # What all else says of the shared unknowns: a prior of these rows.
+    # The prior of the shared unknowns from all other rows.
     rest = slopes - basis @ np.einsum("nre,nrs->nes", basis, slopes)
     left_over = residuals - np.einsum("nre,ne->nr", basis, np.einsum("nre,nr->ne", basis, residuals))
     information = np.einsum("nrs,nrt->st", rest, rest) + np.eye(slopes.shape[2])
@@ -105,7 +112,7 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
     same = np.asarray(np.kron(np.eye(len(order)), np.ones((own.shape[1],) * 2))[np.ix_(there, there)] > 0.0)
 
     def unlikely(unknowns: FloatArray) -> float:
-        """Gives minus twice the log likelihood at log s, logit c and log τ; c of zero where only s is given."""
+        """Return −2 log likelihood at log s, logit c and log τ; c is zero where only s is given."""
         scale = float(np.exp(np.clip(unknowns[0], -3.0, 5.0)))
         share, tau = (
             (float(expit(unknowns[1])), float(np.exp(np.clip(unknowns[2], -2.0, 4.6))))
@@ -130,9 +137,9 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
     found = minimize(
         unlikely, np.array(begin), method="Nelder-Mead", options={"xatol": 0.05, "fatol": 0.05, "maxfev": 120}
     )
-    if independent.fun - found.fun < _SURE:
+    if independent.fun - found.fun < _LEAST_GAIN:
         return None
-    return Likeness(
+    return ErrorCorrelation(
         float(expit(found.x[1])),
         float(np.exp(np.clip(found.x[2], -2.0, 4.6))),
         float(np.exp(np.clip(found.x[0], -3.0, 5.0))),
@@ -140,15 +147,15 @@ def find_likeness(fitted: Fit, usual: FloatArray) -> Likeness | None:
 
 
 def _blocks(each: FloatArray) -> FloatArray:
-    """Gives a block-diagonal matrix of small ones, shape (n, m, m)."""
+    """Return the block-diagonal matrix of blocks of shape (n, m, m)."""
     count, size = each.shape[:2]
     whole = np.zeros((count, size, count, size))
     whole[np.arange(count), :, np.arange(count)] = each
     return whole.reshape(count * size, count * size)
 
 
-def score_covariance(fitted: Fit, found: Likeness) -> FloatArray:
-    """Gives what likeness adds to the covariance of the shared unknowns' scores, shape (n_shared, n_shared)."""
+def score_covariance(fitted: CalibrationFit, found: ErrorCorrelation) -> FloatArray:
+    """Compute what correlation adds to the covariance of the shared unknowns' scores, shape (n_shared, n_shared)."""
     problem, reduced = fitted.problem, fitted.solved.reduced
     order = np.argsort(problem.poses.clock, kind="stable")
     time = problem.poses.clock[order]

@@ -1,4 +1,4 @@
-"""What is wrong with poses before anything is fitted to them, and with a fit after: said in one sentence each."""
+"""Checks of poses before they are fitted, and of the fit: each failure in one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from steelyard.calibration.noise import DEGREE, PoseNoise
+from steelyard.calibration.pose_noise import DEGREE, PoseNoise
 from steelyard.exceptions import IdentifiabilityError, RecordingError, SolverError
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.fitting import Fit
-    from steelyard.calibration.problem import Problem
+    from steelyard.calibration.calibration_problem import CalibrationProblem
+    from steelyard.calibration.fitting import CalibrationFit
 
-STEEP = 20.0 * DEGREE
-"""Tilt of soles (rad) that encoders off by the usual few degrees do not explain."""
+TILT_LIMIT = 20.0 * DEGREE
+"""Tilt of soles (rad) that usual encoder offsets of a few degrees cannot explain; set by judgement."""
 
-ALIKE = 0.2 * DEGREE
-"""Spread (rad) of a joint over all poses below which it did not move."""
+STILL_SPREAD = 0.2 * DEGREE
+"""Standard deviation (rad) of a joint over all poses below which it did not move: ten times the encoder noise."""
 
-ASTRAY = 2.0 * DEGREE
-"""Noise of orientations (rad) beyond which they are not what they should be."""
+ORIENTATION_LIMIT = 2.0 * DEGREE
+"""Orientation noise (rad) beyond which the columns are taken as wrong: ten times the usual noise."""
 
-ROUGH = 5e-3
-"""Flatness (m) beyond which nothing lay flat."""
+FLATNESS_LIMIT = 5e-3
+"""Deviation from flatness (m) beyond which nothing lay flat: ten times the usual one."""
 
 
-def check_poses(problem: Problem) -> None:
-    """Refuses poses that cannot tell of offsets.
+def check_poses(problem: CalibrationProblem) -> None:
+    """Raise where poses cannot determine offsets.
 
     Raises:
         IdentifiabilityError: There are too few, or they are all alike, or nothing constrains them.
-        RecordingError: Orientations are not what they should be.
+        RecordingError: Orientations contradict flat soles.
     """
     count = len(problem.poses)
     if count < 2:
         raise IdentifiabilityError(
-            f"there {'is one pose' if count == 1 else 'is no pose'}; offsets show only where poses differ: record at "
-            "least a few, with the legs bent differently in each"
+            f"there {'is one pose' if count == 1 else 'is no pose'}; offsets are observable only where poses differ: "
+            "record a few at least, with the legs bent differently in each"
         )
     moved = np.std(problem.poses.positions[:, problem.chains.columns], axis=0)
-    if np.all(moved < ALIKE):
+    if np.all(moved < STILL_SPREAD):
         raise IdentifiabilityError(
             f"the {count} poses are all alike: no joint moved more than {np.rad2deg(moved.max(initial=0.0)):.2g}°; "
             "bend the legs, sway and turn with the feet flat"
@@ -52,18 +52,18 @@ def check_poses(problem: Problem) -> None:
         _check_orientation(problem, name)
 
 
-def _check_orientation(problem: Problem, name: str) -> None:
-    """Refuses orientations by which the soles would be far from level, and says in which order they would not be."""
+def _check_orientation(problem: CalibrationProblem, name: str) -> None:
+    """Raise where an orientation puts the soles far from level, with the reading order that would not."""
     if not problem.contacts:
         return
     tilts = {order: _tilt(problem, name, order) for order in _ORDERS}
     usual = tilts["x y z w"]
-    if not usual > STEEP:
+    if not usual > TILT_LIMIT:
         return
     best = min(tilts, key=lambda order: tilts[order])
     contacts = in_words([contact.name for contact in problem.contacts])
-    said = f"by the orientation of {name!r}, {contacts} would be tilted by {np.rad2deg(usual):.0f}° in the usual pose"
-    if tilts[best] < STEEP / 2.0 and tilts[best] < usual / 3.0:
+    said = f"by the orientation of {name!r}, {contacts} would be tilted by {np.rad2deg(usual):.0f}° in the median pose"
+    if tilts[best] < TILT_LIMIT / 2.0 and tilts[best] < usual / 3.0:
         _refuse_order(name, said, best, tilts[best])
     raise RecordingError(
         f"{said}; lay them flat, check the frame of the sensor in the setup, and that its world's z axis points up",
@@ -79,8 +79,8 @@ _ORDERS = {
 }
 
 
-def _tilt(problem: Problem, name: str, order: str) -> float:
-    """Gives the median tilt (rad) of all contacts if the root is turned as a sensor says, read in some order."""
+def _tilt(problem: CalibrationProblem, name: str, order: str) -> float:
+    """Compute the median tilt (rad) of all contacts from one sensor's orientation, read in some order."""
     block = next(block for block in problem.blocks if block.name == name and block.kind == "orientation")
     quaternions = problem.poses.orientations[name][block.there]
     if order.startswith("w"):
@@ -108,48 +108,48 @@ def _tilt(problem: Problem, name: str, order: str) -> float:
     return float(np.median(joined)) if len(joined) else 0.0
 
 
-def check_fit(fitted: Fit) -> None:
-    """Refuses a fit that shows that nothing lay flat, or that did not settle.
+def check_fit(fitted: CalibrationFit) -> None:
+    """Raise where a fit shows that nothing lay flat, or did not converge.
 
     Raises:
         IdentifiabilityError: The contacts are far from flat, or most poses had to be set aside.
-        SolverError: The search did not settle.
+        SolverError: The solver did not converge.
     """
     _check_flatness(fitted)
     _check_orientations(fitted)
-    if not fitted.solved.settled:
+    if not fitted.solved.converged:
         raise SolverError(
-            f"the search for offsets did not settle in {fitted.solved.iterations} steps; check that the poses are "
+            f"the solver did not converge in {fitted.solved.iterations} steps; check that the poses are "
             "those of this model, and that angles are in radians",
-            status="not settled",
+            status="not converged",
         )
 
 
-def _check_orientations(fitted: Fit) -> None:
-    """Refuses orientations that no offsets bring together with flat soles, and says in which order they would be."""
+def _check_orientations(fitted: CalibrationFit) -> None:
+    """Raise where no offsets reconcile the orientations with flat soles, with the reading order that would."""
     problem, weights = fitted.problem, fitted.weights
     numbers = [number for number, block in enumerate(problem.blocks) if block.kind == "orientation"]
     if not numbers or not problem.contacts or not isinstance(weights, PoseNoise):
         return
     aside = float(fitted.aside[:, numbers].all(axis=1).mean())
-    if not ((fitted.found and weights.orientation > ASTRAY) or aside > 0.5):
+    if not ((fitted.found and weights.orientation > ORIENTATION_LIMIT) or aside > 0.5):
         return
     _check_orders(problem)
     raise RecordingError(
-        f"orientations of {in_words(problem.imus)} do not go with flat soles, whatever the offsets: they are "
-        f"{np.rad2deg(weights.orientation):.2g}° off in the usual pose; check the sensors' frames in the setup, that "
+        f"orientations of {in_words(problem.imus)} contradict flat soles whatever the offsets: they are "
+        f"{np.rad2deg(weights.orientation):.2g}° off (rms); check the sensors' frames in the setup, that "
         "the world's z axis points up, and clocks",
         column=f"{problem.imus[0]}.quat.x",
     )
 
 
-def _check_orders(problem: Problem) -> None:
-    """Refuses orientations that would go clearly better with flat soles if they were read in another order."""
+def _check_orders(problem: CalibrationProblem) -> None:
+    """Raise where another reading order of an orientation agrees clearly better with flat soles."""
     for name in problem.imus:
         tilts = {order: _tilt(problem, name, order) for order in _ORDERS}
         best = min(tilts, key=lambda order: tilts[order])
         if _ORDERS[best] and tilts[best] < 0.7 * tilts["x y z w"]:
-            _refuse_order(name, f"the orientation of {name!r} does not go with flat soles", best, tilts[best])
+            _refuse_order(name, f"the orientation of {name!r} contradicts flat soles", best, tilts[best])
 
 
 def _refuse_order(name: str, said: str, order: str, tilt: float) -> None:
@@ -160,17 +160,17 @@ def _refuse_order(name: str, said: str, order: str, tilt: float) -> None:
     )
 
 
-def _check_flatness(fitted: Fit) -> None:
+def _check_flatness(fitted: CalibrationFit) -> None:
     problem, weights = fitted.problem, fitted.weights
     contacts = [number for number, block in enumerate(problem.blocks) if block.kind == "contact"]
     if not contacts:
         return
     names = in_words([contact.name for contact in problem.contacts])
-    if fitted.found and isinstance(weights, PoseNoise) and weights.flatness > ROUGH:
+    if fitted.found and isinstance(weights, PoseNoise) and weights.flatness > FLATNESS_LIMIT:
         _check_orders(problem)
         raise IdentifiabilityError(
             f"{names} were not flat: whatever the offsets, corners are {1e3 * weights.flatness:.2g} mm off a level "
-            "plane in the usual pose; keep them flat on the floor, or say with 'touching' when they were",
+            "plane (rms); keep them flat on the floor, or say with 'touching' when they were",
             names=[contact.name for contact in problem.contacts],
         )
     aside = fitted.aside[:, contacts].any(axis=1).mean()

@@ -1,4 +1,4 @@
-"""Where frames are as seen from the root, and how joints move them: all poses at once."""
+"""Placements of frames in the root link, and their Jacobians, for all poses at once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class FramePlaces:
-    """Where the frames of some chains are, in the root link's axes, for each pose.
+class FramePlacements:
+    """Placements of the frames of some chains in the root link, for each pose.
 
     Attributes:
         rotations: From each frame's axes to the root's, shape (n_frames, n_poses, 3, 3).
@@ -37,7 +37,7 @@ class FramePlaces:
 
 
 @dataclass(frozen=True, eq=False)
-class Chains:
+class FrameChains:
     """The joints between the root and some frames.
 
     Attributes:
@@ -87,11 +87,11 @@ class Chains:
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """Where each joint stands among the positions of all joints, shape (n_joints,)."""
+        """Index of each joint among the positions of all joints, shape (n_joints,)."""
         return self.model.tree.arrays.q_starts[list(self._joint_bodies)]
 
-    def place(self, positions: FloatArray) -> FramePlaces:
-        """Gives where the frames are.
+    def place(self, positions: FloatArray) -> FramePlacements:
+        """Compute the placements of the frames.
 
         Args:
             positions: Of all joints in the model's order, shape (n_poses, n_positions), rad or m.
@@ -100,7 +100,7 @@ class Chains:
         placed = place_bodies(self.model.tree, self.bodies, positions)
         frames = [(placed[body], placement) for body, placement in map(self.model.frame, self.frames)]
         moving = [placed[body] for body in self._joint_bodies]
-        return FramePlaces(
+        return FramePlacements(
             np.array([at.rotation @ placement.rotation for at, placement in frames]).reshape(-1, count, 3, 3),
             np.array([at.position + at.rotation @ placement.translation for at, placement in frames]).reshape(
                 -1, count, 3
@@ -109,11 +109,11 @@ class Chains:
             np.array([at.origin for at in moving]).reshape(-1, count, 3),
         )
 
-    def point_slopes(self, places: FramePlaces, frame: int, points: FloatArray) -> FloatArray:
-        """Gives how points of a frame move with each joint, in the root's axes, shape (n_poses, 3, n_joints).
+    def point_jacobian(self, places: FramePlacements, frame: int, points: FloatArray) -> FloatArray:
+        """Compute the Jacobian of points of a frame, in the root's axes, shape (n_poses, 3, n_joints).
 
         Args:
-            places: Where everything is.
+            places: Placements of the frames.
             frame: Number of the frame.
             points: In the root's axes, shape (n_poses, 3), m.
         """
@@ -123,12 +123,12 @@ class Chains:
             slopes[:, :, number] = axis if self.sliding[number] else cross(axis, points - places.origins[number])
         return slopes
 
-    def turn_slopes(self, places: FramePlaces, frame: int) -> FloatArray:
-        """Gives the rotation of a frame by each joint, in the root's axes, rad a rad, shape (n_poses, 3, n_joints)."""
+    def rotation_jacobian(self, places: FramePlacements, frame: int) -> FloatArray:
+        """Compute the rotational Jacobian of a frame, in the root's axes, shape (n_poses, 3, n_joints)."""
         moving = self.carries[frame] & ~self.sliding
         return np.asarray(np.moveaxis(np.where(moving[:, None, None], places.axes, 0.0), 0, 2))
 
 
-def chain_to(model: Model, frames: Sequence[str]) -> Chains:
-    """Gives the chains from the root to some frames; repeated names count once."""
-    return Chains(model, tuple(dict.fromkeys(frames)))
+def chains_to(model: Model, frames: Sequence[str]) -> FrameChains:
+    """Return the chains from the root to some frames; repeated names count once."""
+    return FrameChains(model, tuple(dict.fromkeys(frames)))

@@ -1,4 +1,4 @@
-"""How far readings may be off in a pose: given, found from what a fit leaves, or the paper's plain sums."""
+"""Noise of the readings in a pose: given, estimated from residuals, or the paper's plain sums."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
-from steelyard.calibration.solving import reduce_rows
+from steelyard.calibration.gauss_newton import eliminate_pose_unknowns
 from steelyard.exceptions import IdentifiabilityError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Linear, Problem
+    from steelyard.calibration.calibration_problem import CalibrationProblem, Linearisation
 
-DEGREE = np.pi / 180.0
+DEGREE = np.pi / 180.0  # rad
 
 KINDS = {"orientation": "orientation", "contact": "flatness", "marker": "marker", "touch": "touch"}
-"""Which number of `PoseNoise` goes with each kind of rows."""
+"""Field of `PoseNoise` for each kind of rows."""
 
-_SETTLED = 0.02
-_BELIEVED = 0.5
-"""How many errors of its size the usual noise counts for, where noise is found from the data: it decides only where
-poses do not tell one kind from another."""
+_SAME_VARIANCE = 0.02
+"""Relative change of every variance below which scoring ends: far less than variances are known to."""
+
+_PRIOR_COUNT = 0.5
+"""Pseudo-observations of the usual noise, where it is estimated from data: they decide only where the poses cannot
+separate one kind of noise from another. Set by judgement: half an error is outweighed by any data."""
 
 SET_ASIDE = 1e10
-"""Factor on the variance of rows that are set aside."""
+"""Factor on the variance of rows that are set aside: leaves 1e-5 of their weight, without a singular covariance."""
 
 
 @dataclass(frozen=True)
 class PoseNoise:
-    """Standard deviations of what is read in a pose.
+    """Standard deviations of the readings in a pose.
 
     Attributes:
         encoder: Of a joint's reading, rad (m where it slides).
@@ -60,7 +62,7 @@ class PoseNoise:
 
 
 LEAST = PoseNoise(encoder=0.002 * DEGREE, orientation=0.05 * DEGREE, flatness=0.2e-3, marker=0.05e-3, touch=0.05e-3)
-"""The least noise that is found: no floor is flatter, and what is off by less does no harm."""
+"""Lower bounds of estimated noise, set by judgement: no floor is flatter, and smaller errors do no harm."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,16 @@ class PlainSums:
     def __post_init__(self) -> None:
         number = isinstance(self.distance, int | float) and np.isfinite(self.distance)
         if not number or self.distance <= 0.0:
-            raise IdentifiabilityError(f"the points are at the distance {self.distance!r}; give metres, more than none")
+            raise IdentifiabilityError(
+                f"the distance of the points is {self.distance!r}; give a positive number of metres"
+            )
 
 
 Weights = PoseNoise | PlainSums
 
 
-def row_variances(problem: Problem, weights: Weights) -> tuple[FloatArray, float]:
-    """Gives the variance of each row, shape (n_poses, n_rows), and that of encoders.
+def row_variances(problem: CalibrationProblem, weights: Weights) -> tuple[FloatArray, float]:
+    """Return the variance of each row, shape (n_poses, n_rows), and that of encoders.
 
     With plain sums, half the sum of squares is [yamane2011] Eq. (1): ``Z = ½ Σ_k (L_k + C_k)``.
     """
@@ -105,13 +109,14 @@ def row_variances(problem: Problem, weights: Weights) -> tuple[FloatArray, float
     return variances, weights.encoder**2 if isinstance(weights, PoseNoise) else 0.0
 
 
-def find_noise(
-    problem: Problem, linear: Linear, noise: PoseNoise, aside: NDArray[np.bool_], rounds: int = 6
+def estimate_pose_noise(
+    problem: CalibrationProblem, linear: Linearisation, noise: PoseNoise, aside: NDArray[np.bool_], rounds: int = 6
 ) -> PoseNoise:
-    """Gives the noise that residuals tell of, kind by kind: Fisher's scoring of the restricted likelihood.
+    """Estimate the noise of each kind from residuals: Fisher scoring of the restricted likelihood.
 
-    With ``M`` what a pose's rows say (`Reduced.precision`) and ``V = Σ_j σ_j² V_j``, the squares ``rᵀ M V_i M r`` of
-    one kind have the expectation ``Σ_j tr(M V_i M V_j) σ_j²``. The usual noise counts like half an error of its size.
+    With ``M`` the precision of a pose's rows (`ReducedRows.precision`) and ``V = Σ_j σ_j² V_j``, the squares
+    ``rᵀ M V_i M r`` of one kind have the expectation ``Σ_j tr(M V_i M V_j) σ_j²``. The usual noise enters as half an
+    observation.
 
     Args:
         problem: The problem.
@@ -128,7 +133,7 @@ def find_noise(
         counted[kinds.index(block.kind), :, block.rows] = (block.there & ~aside[:, number])[:, None]
     for _ in range(rounds):
         variances, encoder = row_variances(problem, noise)
-        precision = reduce_rows(linear, without(problem, variances, aside), encoder).precision
+        precision = eliminate_pose_unknowns(linear, inflate_set_aside(problem, variances, aside), encoder).precision
         weighted = np.einsum("nij,nj->ni", precision, linear.residuals)
         squares = np.einsum("kni,ni->k", counted, weighted**2)
         matrix = np.einsum("ani,nij,bnj->ab", counted, precision**2, counted, optimize=True)
@@ -143,20 +148,20 @@ def find_noise(
         told = float(now @ matrix @ now)
         squares *= told / max(told - problem.shared_count, 0.25 * told)
         expected = np.array([getattr(usual, name) for name in names]) ** 2
-        matrix[np.diag_indices(len(now))] += _BELIEVED / now**2
-        squares += _BELIEVED * expected / now**2
-        # In units of what it was, so that radians and metres weigh alike.
+        matrix[np.diag_indices(len(now))] += _PRIOR_COUNT / now**2
+        squares += _PRIOR_COUNT * expected / now**2
+        # In units of the last estimate, so that radians and metres weigh the same.
         found = nnls(matrix * now * now[:, None], squares * now)[0]
         least = np.array([getattr(LEAST, name) for name in names])
         sizes = np.maximum(np.sqrt(now * np.clip(found, 0.04, 25.0)), least)
         noise = replace(noise, **dict(zip(names, sizes.tolist(), strict=True)))
-        if np.all(np.abs(sizes**2 / now - 1.0) < _SETTLED):
+        if np.all(np.abs(sizes**2 / now - 1.0) < _SAME_VARIANCE):
             break
     return noise
 
 
-def without(problem: Problem, variances: FloatArray, aside: NDArray[np.bool_]) -> FloatArray:
-    """Gives variances by which what is set aside counts for nothing, shape (n_poses, n_rows)."""
+def inflate_set_aside(problem: CalibrationProblem, variances: FloatArray, aside: NDArray[np.bool_]) -> FloatArray:
+    """Return variances in which rows set aside have no weight, shape (n_poses, n_rows)."""
     counted = np.array(variances)
     for number, block in enumerate(problem.blocks):
         counted[np.ix_(aside[:, number], np.arange(problem.row_count)[block.rows])] *= SET_ASIDE

@@ -1,8 +1,8 @@
-"""The sparse least-squares problem, solved: unknowns of each pose are eliminated there, so that time grows with poses.
+"""Gauss-Newton on the sparse least-squares problem: unknowns of each pose are eliminated, so time is linear in poses.
 
 Minimises ``½ Σ_k r_kᵀ V_k⁻¹ r_k`` over all unknowns, with ``V_k`` the covariance of a pose's rows: noise of its
-sensors, and what noise of its encoders does to them. Gauss-Newton: rows are whitened, the pose's own unknowns projected
-out of them (their range, by singular values), and one small triangular system is left for what all poses share.
+sensors and propagated noise of its encoders. Rows are whitened, the pose's own unknowns projected out of them (their
+range, by singular values), and one small triangular system is left for the shared unknowns.
 """
 
 from __future__ import annotations
@@ -14,32 +14,40 @@ import numpy as np
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.problem import Linear, Problem, State
+    from steelyard.calibration.calibration_problem import CalibrationProblem, Linearisation, State
 
-ITERATIONS = 60
-_TRIES = 15
-_SETTLED = 1e-9
-_STILL = 1e-12
+_ITERATIONS, _TRIES = 60, 15
+"""Steps at most, and damping factors tried for each. Set by judgement."""
+
+_GAIN, _STEP = 1e-9, 1e-12
+"""Expected decrease of the cost (relative) and step (in prior sizes) below which the solver has converged; both near
+rounding."""
+
 _FIRST_DAMPING = 1e-4
+"""First Levenberg-Marquardt damping, relative to the largest squared column; ten times more at each further try."""
+
 _NULL = 1e-9
+"""Singular value of the scaled columns below which a pose does not determine its own unknowns: near rounding."""
+
 _PLAIN_RATIO = 1e-5
+"""Singular value, relative to the largest, below which plain sums leave a direction alone; set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
-    """The rows of all poses, whitened, without what each pose's own unknowns explain.
+class ReducedRows:
+    """The whitened rows of all poses, each pose's own unknowns projected out.
 
     Attributes:
         linear: The rows as they were.
         whitening: Inverse factor of each pose's covariance, shape (n_poses, n_rows, n_rows).
-        range: Orthonormal basis of what the pose's unknowns reach; zero columns where they do not. Shape (n_poses,
+        range: Orthonormal basis of the range of the pose's unknowns, with zero columns beyond its rank, shape (n_poses,
             n_rows, n_pose).
         inverse: From whitened rows to the pose's unknowns, shape (n_poses, n_pose, n_rows).
         residuals: Shape (n_poses, n_rows).
         by_shared: Shape (n_poses, n_rows, n_shared).
     """
 
-    linear: Linear
+    linear: Linearisation
     whitening: FloatArray
     range: FloatArray
     inverse: FloatArray
@@ -47,7 +55,7 @@ class Reduced:
     by_shared: FloatArray
 
     def triangle(self) -> FloatArray:
-        """Gives the triangular factor of ``[by_shared | residuals]`` over all poses, shape (n_shared + 1, same)."""
+        """Return the triangular factor of ``[by_shared | residuals]`` over all poses, shape (n_shared + 1, same)."""
         count = self.by_shared.shape[2]
         stacked = np.concatenate([self.by_shared, self.residuals[:, :, None]], axis=2).reshape(-1, count + 1)
         if len(stacked) < count + 1:
@@ -56,7 +64,7 @@ class Reduced:
 
     @property
     def precision(self) -> FloatArray:
-        """What a pose's rows say with its own unknowns free: ``Wᵀ (1 − U Uᵀ) W``, shape (n_poses, n_rows, n_rows)."""
+        """Precision of a pose's rows, its own unknowns free: ``Wᵀ (1 − U Uᵀ) W``, shape (n_poses, n_rows, n_rows)."""
         half = self.whitening - self.range @ (np.swapaxes(self.range, 1, 2) @ self.whitening)
         return np.asarray(np.swapaxes(half, 1, 2) @ half)
 
@@ -70,23 +78,23 @@ class Solved:
         reduced: The rows there.
         cost: Half the sum of squares, prior included.
         iterations: Steps that were taken.
-        settled: Whether the last step changed nothing any more.
+        converged: Whether the last step was negligible.
     """
 
     state: State
-    reduced: Reduced
+    reduced: ReducedRows
     cost: float
     iterations: int
-    settled: bool
+    converged: bool
 
     @property
     def mean_cost(self) -> float:
-        """Half the sum of squares of the usual pose, without any prior."""
+        """Half the mean sum of squares of a pose, without priors."""
         return 0.5 * float(np.mean(np.sum(self.reduced.residuals**2, axis=1)))
 
 
-def reduce_rows(linear: Linear, variances: FloatArray, encoder: float) -> Reduced:
-    """Whitens the rows, and takes out of them what each pose's own unknowns explain.
+def eliminate_pose_unknowns(linear: Linearisation, variances: FloatArray, encoder: float) -> ReducedRows:
+    """Whiten the rows and project out each pose's own unknowns.
 
     Args:
         linear: The rows.
@@ -102,11 +110,11 @@ def reduce_rows(linear: Linear, variances: FloatArray, encoder: float) -> Reduce
     return _project(linear, whitening)
 
 
-def _project(linear: Linear, whitening: FloatArray) -> Reduced:
+def _project(linear: Linearisation, whitening: FloatArray) -> ReducedRows:
     residuals = np.einsum("nij,nj->ni", whitening, linear.residuals)
     by_shared = whitening @ linear.by_shared
     by_pose = whitening @ linear.by_pose
-    # Heights are metres and turns are radians; scaled alike, "nothing" means nothing in either.
+    # Heights are in metres and turns in radians: scaled columns make the tolerance unit-free.
     sizes = np.linalg.norm(by_pose, axis=1)
     sizes = np.where(sizes > 0.0, sizes, 1.0)
     left, values, right = np.linalg.svd(by_pose / sizes[:, None, :], full_matrices=False)
@@ -114,7 +122,7 @@ def _project(linear: Linear, whitening: FloatArray) -> Reduced:
     left = left * there[:, None, :]
     inverse = np.swapaxes(right, 1, 2) @ (np.swapaxes(left, 1, 2) / np.where(there, values, 1.0)[:, :, None])
     inverse /= sizes[:, :, None]
-    return Reduced(
+    return ReducedRows(
         linear,
         whitening,
         left,
@@ -125,25 +133,30 @@ def _project(linear: Linear, whitening: FloatArray) -> Reduced:
 
 
 def solve(
-    problem: Problem, state: State, variances: FloatArray, encoder: float, scales: FloatArray, *, plain: bool = False
+    problem: CalibrationProblem,
+    state: State,
+    variances: FloatArray,
+    encoder: float,
+    scales: FloatArray,
+    *,
+    plain: bool = False,
 ) -> Solved:
-    """Finds the minimum nearest to a state.
+    """Find the minimum nearest to a state.
 
-    Directions of the shared unknowns that the data tell less well than `scales`, the usual size of each, are left where
-    they are.
+    Directions of the shared unknowns whose standard error exceeds `scales`, their prior size, keep their values.
 
     Args:
         problem: The problem.
         state: Where to start.
         variances: Of the noise of each row, shape (n_poses, n_rows).
         encoder: Variance of the joints' readings.
-        scales: Usual size of each shared unknown, shape (n_shared,).
-        plain: Whether variances are weights of no known unit; directions are then left out by their ratio to the best.
+        scales: Prior size of each shared unknown, shape (n_shared,).
+        plain: Whether variances are weights without units; directions are then left out by their ratio to the best.
     """
-    reduced = reduce_rows(problem.linearise(state), variances, encoder)
-    told = _told_directions(with_prior(problem, state, reduced.triangle())[:, :-1] * scales, plain=plain) * scales
-    damping, settled, number = 0.0, False, 0
-    while number < ITERATIONS and not settled:
+    reduced = eliminate_pose_unknowns(problem.linearise(state), variances, encoder)
+    told = _observable_directions(with_prior(problem, state, reduced.triangle())[:, :-1] * scales, plain=plain) * scales
+    damping, converged, number = 0.0, False, 0
+    while number < _ITERATIONS and not converged:
         number += 1
         factor = with_prior(problem, state, reduced.triangle())
         gradient, rows = factor[:, :-1], factor[:, -1]
@@ -158,36 +171,34 @@ def solve(
             )
             tried = problem.move(state, shared, _pose_steps(reduced, shared))
             linear = problem.linearise(tried)
-            # The covariance is that of this step's state throughout, so that costs compare.
+            # The covariance of this step's state is kept, so that costs are comparable.
             after = _total(problem, tried, _project(linear, reduced.whitening))
-            settled = (
-                gain <= _SETTLED * (before if plain else before + 1.0) or np.max(np.abs(step), initial=0.0) < _STILL
-            )
-            if settled or after <= before:
+            converged = gain <= _GAIN * (before if plain else before + 1.0) or np.max(np.abs(step), initial=0.0) < _STEP
+            if converged or after <= before:
                 break
             damping = max(10.0 * damping, _FIRST_DAMPING * float(np.max(np.sum(along**2, axis=0), initial=1.0)))
         else:
             break
         if after <= before:
             state, damping = tried, 0.1 * damping if damping > 1e-12 else 0.0
-            reduced = reduce_rows(linear, variances, encoder)
-    return Solved(state, reduced, _cost(problem, state, reduced), number, settled)
+            reduced = eliminate_pose_unknowns(linear, variances, encoder)
+    return Solved(state, reduced, _cost(problem, state, reduced), number, converged)
 
 
-def _told_directions(factor: FloatArray, *, plain: bool) -> FloatArray:
-    """Gives the directions of the shared unknowns that data tell at least as well as their usual size, (n, n_shared).
+def _observable_directions(factor: FloatArray, *, plain: bool) -> FloatArray:
+    """Return the directions of the shared unknowns determined better than their prior size, shape (n, n_shared).
 
     Args:
-        factor: Triangular factor in units of the usual sizes.
-        plain: Whether rows have no known unit; the ratio to what is told best then decides.
+        factor: Triangular factor in units of the prior sizes.
+        plain: Whether rows have no units; the ratio to the largest singular value then decides.
     """
     _, values, right = np.linalg.svd(factor)
     least = _PLAIN_RATIO * values.max(initial=0.0) if plain else 1.0
     return np.asarray(right[: len(values)][(values >= least) & (values > 0.0)])
 
 
-def with_prior(problem: Problem, state: State, triangle: FloatArray) -> FloatArray:
-    """Gives a triangular factor with what is known beforehand added, shape (n_shared + 1, n_shared + 1)."""
+def with_prior(problem: CalibrationProblem, state: State, triangle: FloatArray) -> FloatArray:
+    """Return a triangular factor with the priors added, shape (n_shared + 1, n_shared + 1)."""
     deviations, known = problem.prior_rows
     if not known.any():
         return triangle
@@ -197,25 +208,25 @@ def with_prior(problem: Problem, state: State, triangle: FloatArray) -> FloatArr
     return np.asarray(np.linalg.qr(np.concatenate([triangle, rows]), mode="r"))
 
 
-def _pose_steps(reduced: Reduced, shared: FloatArray) -> FloatArray:
-    """Gives the steps of the poses' own unknowns that go with a step of the shared ones, shape (n_poses, n_pose)."""
+def _pose_steps(reduced: ReducedRows, shared: FloatArray) -> FloatArray:
+    """Compute the steps of the poses' own unknowns for a step of the shared ones, shape (n_poses, n_pose)."""
     rows = reduced.linear.residuals + reduced.linear.by_shared @ shared
     return np.asarray(-np.einsum("nij,njk,nk->ni", reduced.inverse, reduced.whitening, rows))
 
 
-def _cost(problem: Problem, state: State, reduced: Reduced) -> float:
-    """Gives the cost once the poses' unknowns are at their best, to first order."""
+def _cost(problem: CalibrationProblem, state: State, reduced: ReducedRows) -> float:
+    """Compute the cost with the poses' unknowns at their optimum, to first order."""
     return 0.5 * float(np.sum(reduced.residuals**2) + np.sum(problem.prior_residuals(state) ** 2))
 
 
-def _total(problem: Problem, state: State, reduced: Reduced) -> float:
-    """Gives the cost as it is, poses' unknowns as they are."""
+def _total(problem: CalibrationProblem, state: State, reduced: ReducedRows) -> float:
+    """Compute the cost at the current unknowns of the poses."""
     whitened = np.einsum("nij,nj->ni", reduced.whitening, reduced.linear.residuals)
     return 0.5 * float(np.sum(whitened**2) + np.sum(problem.prior_residuals(state) ** 2))
 
 
-def settle_poses(problem: Problem, state: State, variances: FloatArray, encoder: float) -> Solved:
-    """Finds the poses' own unknowns alone, all that is shared as it is.
+def solve_pose_unknowns(problem: CalibrationProblem, state: State, variances: FloatArray, encoder: float) -> Solved:
+    """Solve for the poses' own unknowns, the shared ones kept.
 
     Args:
         problem: The problem.
@@ -224,15 +235,15 @@ def settle_poses(problem: Problem, state: State, variances: FloatArray, encoder:
         encoder: Variance of the joints' readings.
     """
     still = np.zeros(problem.shared_count)
-    settled = False
+    converged = False
     number = 0
-    reduced = reduce_rows(problem.linearise(state), variances, encoder)
-    while number < ITERATIONS:
+    reduced = eliminate_pose_unknowns(problem.linearise(state), variances, encoder)
+    while number < _ITERATIONS:
         number += 1
         own = _pose_steps(reduced, still)
         state = problem.move(state, still, own)
-        reduced = reduce_rows(problem.linearise(state), variances, encoder)
+        reduced = eliminate_pose_unknowns(problem.linearise(state), variances, encoder)
         if np.max(np.abs(own), initial=0.0) < 1e-11:
-            settled = True
+            converged = True
             break
-    return Solved(state, reduced, _cost(problem, state, reduced), number, settled)
+    return Solved(state, reduced, _cost(problem, state, reduced), number, converged)
