@@ -1,4 +1,4 @@
-"""Evidence: everything that a recording says about the parameters, in one small object that adds."""
+"""Evidence: the information of recordings about the parameters, in one small object that adds."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 RANK_FLOOR = 1e-8
-"""Singular values (of unit columns) below this share of the greatest may be called zero; the widest gap decides."""
+"""Share of the greatest singular value (of unit columns) below which one may count as zero; the widest gap decides. Set
+by judgement: far above rounding (1e-15) and far below what sensors resolve."""
 
 
 @dataclass(frozen=True)
 class EvidenceKey:
-    """What Evidence is about; only Evidence with equal keys adds.
+    """Identity of the system that Evidence belongs to; only Evidence with equal keys adds.
 
     Attributes:
         links: Links, in parameter order.
         tree: Hash of the kinematic tree.
-        sensing: Hash of where and how the sensors sit.
-        reference: Hash of the parameters at which nuisance columns were linearised; empty where none was.
+        sensing: Hash of the sensors and their placements.
+        reference: Hash of the parameters at which nuisance columns were linearised; empty if there are none.
         gravity: Direction of a fixed base's proper acceleration; empty for a floating one.
         nuisance: Names of the nuisance columns.
         priors: Standard deviations of their priors.
         base: The base link, in whose frame the rows are.
         measured: Measured wrench components.
-        unknown: Unmeasured ones that were projected out.
+        unknown: Unmeasured components that were projected out.
         torques: Joints whose torque is used.
-        weights: Standard deviation by measured component, by which rows are whitened; empty for plain sums.
-        instruments: Where rows were multiplied by instruments, what these were; else empty.
+        weights: Standard deviations of the measured components, by which rows are whitened; empty for plain sums.
+        instruments: Description of the instruments, if rows were multiplied by any; else empty.
     """
 
     links: tuple[str, ...]
@@ -66,19 +67,19 @@ class Evidence:
     """The triangular factor of the whitened system ``[Y | f]`` of any number of samples.
 
     Attributes:
-        key: What it is about.
-        factor: Upper triangular factor of the columns that can be told apart: independent parameters, nuisance
-            columns, and the measured forces; shape (n + 1, n + 1).
-        independent: Which parameters those are, indices into ``φ``.
-        dependence: How the columns of all parameters follow from theirs: ``Y = Y_independent · dependence``, shape
-            (n_independent, 10 n_links). It is a property of the tree and the sensors; no motion can change it.
+        key: Identity of the system.
+        factor: Upper triangular factor of the columns of independent parameters, nuisances and measured forces;
+            shape (n + 1, n + 1).
+        independent: Indices of the independent parameters in ``φ``.
+        dependence: Dependence of all parameters' columns on theirs: ``Y = Y_independent · dependence``, shape
+            (n_independent, 10 n_links). It is a property of the tree and the sensors, whatever the motion.
         sample_count: Samples gathered.
-        effective_count: How many independent samples they are worth.
+        effective_count: Effective number of independent samples.
         row_count: Equations gathered.
         totals: By measured component or joint, the sum of its readings and the sum of their squares.
         travel: By joint with one axis, its least and greatest position, rad or m.
         origins: Stretches of the recordings that were gathered, as far as they are known.
-        variance: Variance of the rows where it is known beforehand; None where the residual has to tell it.
+        variance: Variance of the rows if it is known; None if it is to be estimated from the residual.
     """
 
     key: EvidenceKey
@@ -117,7 +118,7 @@ class Evidence:
             )
         theirs = other.factor
         if not np.array_equal(self.independent, other.independent):
-            # Another machine may have kept other columns of the same system: take those that were kept here.
+            # Another machine may have kept other columns of the same system: use those that were kept here.
             kept = np.concatenate([self.independent, np.arange(self.parameter_count, other.full_factor.shape[1])])
             theirs = other.full_factor[:, kept]
         total = Factor(len(self.factor))
@@ -158,7 +159,7 @@ class Evidence:
 
     @property
     def parameter_count(self) -> int:
-        """How many parameters the links have together."""
+        """Number of parameters of all links."""
         return len(self.key.links) * PARAMETER_COUNT
 
     @cached_property
@@ -195,12 +196,12 @@ class Evidence:
 
     @property
     def rank(self) -> int:
-        """How many combinations of parameters the data determine."""
+        """Number of combinations of parameters that are observable in the data."""
         return self._rank_and_gap[0]
 
     @property
     def rank_gap(self) -> float:
-        """The last singular value that counts over the first that does not: how clear the rank is."""
+        """Ratio of the smallest singular value within the rank to the greatest beyond it."""
         return self._rank_and_gap[1]
 
     @cached_property
@@ -218,7 +219,7 @@ class Evidence:
         }
 
     def cost(self, parameters: Any, nuisance: Any = None) -> float:
-        """Gives ``‖Y φ − f‖²`` over all samples (whitened as gathered), at given parameters and nuisance values.
+        """Compute ``‖Y φ − f‖²`` over all samples (whitened as gathered), at given parameters and nuisance values.
 
         Args:
             parameters: ``φ``, shape (n_links, 10) or flat.
@@ -238,7 +239,7 @@ class Evidence:
         return float(residual @ residual)
 
     def save(self, path: str | Path) -> None:
-        """Writes the evidence to a file (.npz, plain arrays and JSON).
+        """Write the evidence to a file (.npz, plain arrays and JSON).
 
         Raises:
             EvidenceError: The file cannot be written.
@@ -265,10 +266,10 @@ class Evidence:
 
 
 def load_evidence(path: str | Path) -> Evidence:
-    """Reads evidence that `Evidence.save` wrote.
+    """Read evidence that `Evidence.save` wrote.
 
     Raises:
-        EvidenceError: The file is missing, or is no evidence.
+        EvidenceError: The file is missing, or is not evidence.
     """
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:

@@ -1,4 +1,4 @@
-"""From motion to Evidence: chunk by chunk, in bounded memory, on all cores."""
+"""Gathering Evidence from motions: chunk by chunk, in bounded memory, on all cores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 _BYTES_IN_FLIGHT = 48e6
+"""Bytes of rows and force maps that all workers hold together. Set by judgement: a quarter of the 200 MB that
+`benchmarks.core` allows, with chunks long enough that the factor is updated at the speed of a matrix product."""
+
 _MANY = 1000
+"""Origins of chunks that are collected before they are merged, so that a long stream does not fill memory."""
 
 
 def gather_evidence(
@@ -48,10 +52,10 @@ def gather_evidence(
     sample_weights: Any = None,
     workers: int | None = None,
 ) -> Evidence:
-    """Gives the Evidence of a motion, or of a stream of motions that is longer than memory.
+    """Gather the Evidence of a motion, or of a stream of motions that is longer than memory.
 
-    Each sample gives six rows for each region of bodies between wrench sensors and one for each measured torque,
-    ``Y φ = H f``. What was not measured is projected out, the rest is whitened by the sensors' noise, and goes into the
+    Each sample has six rows for each region of bodies between wrench sensors and one for each measured torque,
+    ``Y φ = H f``. Unmeasured forces are projected out; the rest is whitened by the sensors' noise and added to the
     triangular factor.
 
     Args:
@@ -59,35 +63,31 @@ def gather_evidence(
         motion: A Motion; or Motions one after the other, all with the same base link and sensors; or plain arrays by
             name, as `motion_from_generalized` takes them (``time``, ``q``, ``v``, ``a``, ``wrenches``, ...).
         weights: Standard deviations of the noise by component (``"left_foot.fx"``), by sensor as a pair (force,
-            moment), by joint, or by kind ("force", "moment", "torque"); what is not named, and all with "default",
-            has that of `DEFAULT_NOISE`. None gives the papers' plain sums.
-        torques: Names or patterns of joints whose torques are used; by default those that the setup calls measured.
+            moment), by joint, or by kind ("force", "moment", "torque"); for those not named, and for all with
+            "default", `DEFAULT_NOISE`. None gives the papers' plain sums.
+        torques: Names or patterns of joints whose torques are used; by default the setup's measured ones.
         withhold: Sensors or components to treat as not measured.
         unknown_wrenches: Frames at which an unknown wrench acts.
         nuisance: Groups of nuisance columns; see `steelyard.regression.nuisance.PRIORS`.
         priors: Standard deviations of their priors, by column or group.
-        sample_weights: How much each sample of a single Motion counts, shape (n,), on top of the whitening: factors on
-            the squares of its rows, none negative.
-        workers: Threads; by default one for each core.
+        sample_weights: Weight of each sample of a single Motion, shape (n,), on top of the whitening: factors on the
+            squares of its rows, none negative.
+        workers: Number of threads; by default one for each core.
 
     Raises:
         MotionError: A motion is empty, has the wrong shape, or a number that is not finite.
-        EvidenceError: Something named is not there, a sensor has no data, or nothing is left.
+        EvidenceError: A name is unknown, a sensor has no data, or no rows are left.
     """
     first, stream = _first_of(model, motion)
     factors = _sample_weights(motion, first, sample_weights)
     threads = workers if workers is not None else os.cpu_count() or 1
     if threads < 1:
-        raise EvidenceError(f"workers is {workers}; at least one has to work")
-    sensing = sensing_of(model, first, torques, withhold, unknown_wrenches)
-    extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
-    noise = plan_noise(model, sensing, weights)
-    gravity = _gravity(model, first)
+        raise EvidenceError(f"workers is {workers}; it must be at least 1")
     with one_blas_thread():
+        sensed = {"torques": torques, "withhold": withhold, "unknown_wrenches": unknown_wrenches}
+        system = build_system(model, first, weights=weights, nuisance=nuisance, priors=priors, **sensed)
+        sensing, extra, noise, gravity = system.sensing, system.nuisance, system.noise, _gravity(model, first)
         independent, dependence = independent_columns(model, first.base, sensing, gravity)
-        columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
-        columns[independent] = np.arange(len(independent))
-        system = System(model, first.base, sensing, extra, noise, columns.reshape(-1, PARAMETER_COUNT))
         pieces = _pieces(model, sensing, first, stream, _chunk_size(system, threads))
         hinges = _hinges(model)
         tally = _run(system, pieces, threads, factors, list(hinges.values()))
@@ -139,30 +139,58 @@ def residuals(
     withhold: Sequence[str] = (),
     unknown_wrenches: Sequence[str] = (),
 ) -> FloatArray:
-    """Gives what a motion leaves at given parameters, ``Y φ − H f``, sample by sample, without forming ``Y``.
+    """Compute the residuals of a motion at given parameters, ``Y φ − H f``, without forming ``Y``.
 
     Rows, projection and whitening are those of `gather_evidence` with the same arguments: the squares add up to
-    ``evidence.cost(parameters)``. With sensors at the ground and nothing withheld, a row is the wrench that is not
-    explained, N and N m, at the base link.
+    ``evidence.cost(parameters)``. With sensors at the ground and nothing withheld, a row is the
+    unexplained wrench, N and N m, at the base link.
 
     Returns:
         Shape (n_samples, n_rows); rows that unknown forces use up are zero.
     """
     motion.check(model)
-    sensing = sensing_of(model, motion, torques, withhold, unknown_wrenches)
+    sensing = _sensing_of(model, motion, torques, withhold, unknown_wrenches)
     changed = model if parameters is None else model.with_parameters(parameters)
     system = System(model, motion.base, sensing, (), plan_noise(model, sensing, weights), all_columns(model))
     return system.residuals(motion, changed.parameters)
 
 
-def sensing_of(
+def build_system(
     model: Model,
     motion: Motion,
-    torques: Sequence[str] | None,
-    withhold: Sequence[str],
-    unknown_wrenches: Sequence[str],
+    *,
+    weights: Mapping[str, Any] | str | None = "default",
+    nuisance: Sequence[str] = (),
+    priors: dict[str, float] | None = None,
+    **sensed: Any,
+) -> System:
+    """Return the map from a motion's samples to rows of the independent parameters.
+
+    Args:
+        model: The model.
+        motion: The motion.
+        weights: As for `gather_evidence`, and so are the others.
+        nuisance: Groups of nuisance columns.
+        priors: Standard deviations of their priors.
+        **sensed: torques, withhold, unknown_wrenches.
+    """
+    sensing = _sensing_of(model, motion, **sensed)
+    extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
+    noise = plan_noise(model, sensing, weights)
+    independent, _ = independent_columns(model, motion.base, sensing, _gravity(model, motion))
+    columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
+    columns[independent] = np.arange(len(independent))
+    return System(model, motion.base, sensing, extra, noise, columns.reshape(-1, PARAMETER_COUNT))
+
+
+def _sensing_of(
+    model: Model,
+    motion: Motion,
+    torques: Sequence[str] | None = None,
+    withhold: Sequence[str] = (),
+    unknown_wrenches: Sequence[str] = (),
 ) -> Sensing:
-    """Gives what a motion measures, as `gather_evidence` understands these arguments."""
+    """Return what is measured and unknown in a motion, from the arguments of `gather_evidence`."""
     sensing = plan_sensing(
         model,
         wrenches=motion.wrenches,
@@ -182,7 +210,7 @@ def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:
     stream = iter([motion] if isinstance(motion, Motion) else motion)
     first = next(stream, None)
     if first is None:
-        raise EvidenceError("there is no motion to gather from")
+        raise EvidenceError("there is no motion to gather Evidence from")
     if not isinstance(first, Motion):
         raise EvidenceError(f"a stream of Motions is needed, not of {type(first).__name__}")
     first.check(model)
@@ -204,7 +232,7 @@ def _need_torques(sensing: Sensing, motion: Motion) -> None:
 
 
 def _gravity(model: Model, motion: Motion) -> tuple[float, ...]:
-    """Gives the proper acceleration of a fixed base, which must neither turn nor change; empty for a floating one."""
+    """Return the proper acceleration of a fixed base, which must not move; empty for a floating one."""
     if model.base == "floating":
         return ()
     if motion.base != model.bodies[0].name:
@@ -225,7 +253,7 @@ def _refuse_moving_base(motion: Motion, gravity: FloatArray) -> None:
 
 
 def _pieces(model: Model, sensing: Sensing, first: Motion, rest: Iterator[Motion], size: int) -> Iterator[Motion]:
-    """Gives all motions in chunks, each checked before it is used."""
+    """Yield all motions in chunks, each motion checked before it is used."""
     needed = {source.name.rpartition(".")[0] for source in sensing.measured}
     yield from first.chunks(size)
     for number, part in enumerate(rest, start=2):
@@ -245,7 +273,7 @@ def _pieces(model: Model, sensing: Sensing, first: Motion, rest: Iterator[Motion
 
 
 def _chunk_size(system: System, workers: int) -> int:
-    """Gives how many samples a chunk may have, so that all workers' together stay within bounds."""
+    """Return the number of samples of a chunk, so that the chunks of all workers stay within `_BYTES_IN_FLIGHT`."""
     plan = plan_rows(system.model, system.sensing, frozenset())
     maps = (
         2 * len(plan.measured.bodies) + len(plan.floor.bodies) + len(plan.unknown_soles) + len(system.sensing.torques)
@@ -254,8 +282,8 @@ def _chunk_size(system: System, workers: int) -> int:
 
 
 @dataclass(eq=False)
-class _Tally:
-    """What the pieces of a stream add up to."""
+class _Totals:
+    """Sums over the chunks of a stream."""
 
     factor: FloatArray
     counts: FloatArray
@@ -265,7 +293,7 @@ class _Tally:
 
 
 def _hinges(model: Model) -> dict[str, int]:
-    """Gives the joints with one axis, and where each stands in a motion's `q`."""
+    """Return the column of each joint with one axis in a motion's `q`, by name."""
     first = 7 if model.base == "floating" else 0
     return {
         body.joint.name: int(model.tree.q_starts[index]) - first
@@ -276,8 +304,8 @@ def _hinges(model: Model) -> dict[str, int]:
 
 def _run(
     system: System, pieces: Iterable[Motion], workers: int, factors: FloatArray | None, hinges: list[int]
-) -> _Tally:
-    """Factors the pieces, each worker into its own factor; the workers' factors are added in order."""
+) -> _Totals:
+    """Factor the chunks, each worker into its own factor, and add the workers' factors in order."""
     triangles = [Factor(system.width) for _ in range(workers)]
     counts = np.zeros((workers, 3))
     totals: list[Any] = [0.0] * workers
@@ -290,7 +318,7 @@ def _run(
         if weights is not None:
             rows *= np.repeat(np.sqrt(weights), len(rows) // len(piece))[:, None]
         triangles[worker].add(rows)
-        used, share = _worth(weights, len(piece))
+        used, share = _weigh(weights, len(piece))
         counts[worker] += (used, share * piece.effective_count, share * kept)
         positions = piece.q[:, hinges]
         travel[worker, 0] = np.minimum(travel[worker, 0], positions.min(axis=0))
@@ -302,7 +330,7 @@ def _run(
         pending: list[Any] = [None] * workers
         for number, piece in enumerate(pieces):
             worker = number % workers
-            # At most one piece for each worker is in memory, and each worker takes its pieces in order.
+            # At most one chunk for each worker is in memory, and each worker takes its chunks in order.
             if pending[worker] is not None:
                 pending[worker].result()
             weights = None if factors is None else factors[done : done + len(piece)]
@@ -317,16 +345,16 @@ def _run(
     for other in triangles[1:]:
         triangles[0].add(np.array(other.matrix))
     extremes = np.stack([travel[:, 0].min(axis=0), travel[:, 1].max(axis=0)])
-    return _Tally(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), extremes, origins)
+    return _Totals(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), extremes, origins)
 
 
-def _worth(weights: FloatArray | None, count: int) -> tuple[int, float]:
-    """Gives how many samples have any weight, and the share of all samples that the weighed ones are worth."""
+def _weigh(weights: FloatArray | None, count: int) -> tuple[int, float]:
+    """Return how many samples have any weight, and their effective number as a share of all samples."""
     if weights is None:
         return count, 1.0
     squares = float(np.sum(np.square(weights)))
-    worth = float(np.sum(weights)) ** 2 / squares if squares > 0.0 else 0.0
-    return int(np.count_nonzero(weights)), worth / count
+    effective = float(np.sum(weights)) ** 2 / squares if squares > 0.0 else 0.0
+    return int(np.count_nonzero(weights)), effective / count
 
 
 def _sample_weights(motion: Any, first: Motion, weights: Any) -> FloatArray | None:

@@ -1,8 +1,8 @@
-"""What is measured and what is not: the rows that a model's sensors give, and the forces that nobody felt.
+"""Measured and unmeasured forces of a model, and the rows that follow from them.
 
-The bodies between wrench sensors form *regions*; each gives six rows, the sum of all wrenches on it. A sensor at the
+The bodies between wrench sensors form *regions*; each has six rows, the sum of all wrenches on it. A sensor at the
 ground acts on the region that stands there. One inside the limb acts on the region above it and reacts on the one
-below. Each measured joint torque is one more row. Forces that are there but not measured (components that a sensor
+below. Each measured joint torque is one more row. Forces that act but are not measured (components that a sensor
 lacks, the ground under a sole without a sensor, a hose) are projected out of each sample, [yamane2011] (11)-(16).
 """
 
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pinocchio as pin
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model import WRENCH_AXES, match_pattern
+from steelyard.model import WRENCH_AXES, Frame, match_pattern
 from steelyard.regression.kernels import RowArrays, SourceArrays
 from steelyard.regression.rows import row_arrays
 from steelyard.wording import did_you_mean, in_words
@@ -23,12 +24,10 @@ from steelyard.wording import did_you_mean, in_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pinocchio as pin
-
     from steelyard.model import Model
 
 ALWAYS = ""
-"""In place of a sole's name: an unknown force that is there whether or not a sole touches the ground."""
+"""In place of a sole's name: an unknown force that acts whether or not a sole touches the ground."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Sensing:
-    """What is measured, and what acts unmeasured.
+    """Measured and unmeasured forces.
 
     Attributes:
         measured: Components of wrenches that are measured, sensor by sensor.
@@ -73,7 +72,7 @@ def plan_sensing(
     withhold: Sequence[str] = (),
     unknown_wrenches: Sequence[str] = (),
 ) -> Sensing:
-    """Gives what is measured and what is not.
+    """Return what is measured and what acts unmeasured.
 
     Args:
         model: The model, with sensors and soles in its setup.
@@ -153,7 +152,7 @@ def plan_sensing(
 
 
 def sensing_hash(model: Model, sensing: Sensing) -> str:
-    """Gives a hash of what is measured and unknown, and where: two that agree gather alike."""
+    """Return a hash of what is measured and unknown, and where: Evidence with equal hashes can be added."""
     digest = hashlib.sha256()
     for group in (sensing.measured, sensing.unknown):
         for source in group:
@@ -172,9 +171,9 @@ class RowPlan:
         rows: Which rows there are.
         row_count: How many.
         measured: The measured sources.
-        unknown: The unknown sources that some row feels.
+        unknown: The unknown sources that act on some row.
         unknown_soles: For each of them, the sole through which it acts, or `ALWAYS`.
-        floor: A wrench on each region, component by component: where noise is put that no sensor has.
+        floor: A wrench on each region, component by component: the points of `FLOOR_SHARE`'s noise.
     """
 
     rows: RowArrays
@@ -186,9 +185,9 @@ class RowPlan:
 
 
 def plan_rows(model: Model, sensing: Sensing, standing: frozenset[str]) -> RowPlan:
-    """Gives the rows for a stretch in which the soles of `standing` touch the ground all the time.
+    """Return the rows of samples in which the soles of `standing` always touch the ground.
 
-    A region under which all six components are unknown throughout has nothing to say, and no rows.
+    A region under which all six components are always unknown has no rows.
     """
     regions = _regions(model, sensing)
     if not sensing.torques:
@@ -224,10 +223,10 @@ def _stands(source: Source, standing: frozenset[str]) -> bool:
 
 
 def _floor_arrays(model: Model, measured: Sequence[Source], regions: np.ndarray) -> SourceArrays:
-    """Gives a wrench on each region, where the first sensor on it sits, else at its first body.
+    """Return a wrench on each region, at the first sensor on it, else at its first body.
 
-    At a sensor's place it is lost in that sensor's own noise. Elsewhere its force, with the lever arm from there to the
-    sensor, would drown what the sensor knows of moments.
+    At a sensor it is negligible beside that sensor's own noise. Elsewhere its force, with the lever arm from there to
+    the sensor, would exceed the noise of the sensor's moments.
     """
     count = int(np.max(regions, initial=-1)) + 1
     sources: dict[int, Source] = {}
@@ -236,26 +235,13 @@ def _floor_arrays(model: Model, measured: Sequence[Source], regions: np.ndarray)
         ends = [frame.body, model.bodies[frame.body].parent] if source.inside else [frame.body]
         for body in ends:
             sources.setdefault(int(regions[body]), source)
-    bodies, points, turns = [], [], []
-    for region in range(count):
-        if region in sources:
-            frame = model.frame(sources[region].frame)
-            bodies.append(frame.body)
-            points.append(np.asarray(frame.placement.translation))
-            turns.append(np.asarray(frame.placement.rotation).T)
-        else:
-            bodies.append(int(np.flatnonzero(regions == region)[0]))
-            points.append(np.zeros(3))
-            turns.append(np.eye(3))
-    return SourceArrays(
-        np.repeat(np.array(bodies, dtype=np.int64), 6),
-        np.repeat(np.array(points).reshape(-1, 3), 6, axis=0),
-        np.concatenate([np.concatenate([turn, turn]) for turn in turns]) if turns else np.zeros((0, 3)),
-        np.tile(np.arange(6) < 3, count),
-        np.zeros(6 * count, dtype=np.bool_),
-        np.repeat(np.arange(count, dtype=np.int64), 6),
-        np.full(6 * count, -1, dtype=np.int64),
-    )
+    frames = [
+        model.frame(sources[region].frame)
+        if region in sources
+        else Frame(int(np.flatnonzero(regions == region)[0]), pin.SE3.Identity())
+        for region in range(count)
+    ]
+    return _pack_sources([(frame, axis, False, region, -1) for region, frame in enumerate(frames) for axis in range(6)])
 
 
 def _withheld(model: Model, components: Sequence[str], withhold: Sequence[str]) -> set[str]:
@@ -274,7 +260,7 @@ def _withheld(model: Model, components: Sequence[str], withhold: Sequence[str]) 
 
 
 def _regions(model: Model, sensing: Sensing) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Gives the region of each body; a fixed base has none: the floor holds it with forces that nobody measures."""
+    """Return the region of each body; a fixed base has none, because the forces that hold it are not measured."""
     cuts = {model.frame(source.frame).body for source in sensing.measured if source.inside}
     regions = np.zeros(len(model.bodies), dtype=np.int64)
     count = 1
@@ -290,23 +276,25 @@ def _regions(model: Model, sensing: Sensing) -> np.ndarray[tuple[int], np.dtype[
 
 
 def _source_arrays(model: Model, sources: Sequence[Source], regions: np.ndarray) -> SourceArrays:
-    count = len(sources)
-    bodies = np.zeros(count, dtype=np.int64)
-    points, directions = np.zeros((count, 3)), np.zeros((count, 3))
-    forces, external = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    acts, reacts = np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-    for number, source in enumerate(sources):
+    entries = []
+    for source in sources:
         frame = model.frame(source.frame)
-        placement: pin.SE3 = frame.placement
-        axis = WRENCH_AXES.index(source.axis)
-        bodies[number] = frame.body
-        points[number] = placement.translation
-        directions[number] = placement.rotation[:, axis % 3]
-        forces[number] = axis < 3
-        external[number] = not source.inside
+        acts, reacts = regions[frame.body], -1
         if source.inside:
             above, below = regions[model.bodies[frame.body].parent], regions[frame.body]
-            acts[number], reacts[number] = (above, below) if above != below else (-1, -1)
-        else:
-            acts[number] = regions[frame.body]
-    return SourceArrays(bodies, points, directions, forces, external, acts, reacts)
+            acts, reacts = (above, below) if above != below else (-1, -1)
+        entries.append((frame, WRENCH_AXES.index(source.axis), not source.inside, acts, reacts))
+    return _pack_sources(entries)
+
+
+def _pack_sources(entries: Sequence[tuple[Frame, int, bool, int, int]]) -> SourceArrays:
+    """Return arrays of sources: frame, axis, whether external, and the regions that each acts and reacts on."""
+    return SourceArrays(
+        np.array([frame.body for frame, *_ in entries], dtype=np.int64),
+        np.array([frame.placement.translation for frame, *_ in entries]).reshape(-1, 3),
+        np.array([frame.placement.rotation[:, axis % 3] for frame, axis, *_ in entries]).reshape(-1, 3),
+        np.array([axis < 3 for _, axis, *_ in entries], dtype=np.bool_),
+        np.array([external for _, _, external, _, _ in entries], dtype=np.bool_),
+        np.array([acts for *_, acts, _ in entries], dtype=np.int64),
+        np.array([reacts for *_, reacts in entries], dtype=np.int64),
+    )

@@ -1,15 +1,15 @@
 """Instrumental variables: estimates that noise in joint angles and inertial sensors does not bias.
 
-Noise of encoders and inertial sensors enters the regressor: ``Y = Y₀ + N``. Least squares takes part of it for motion,
-and is biased by ``(YᵀY)⁻¹ Nᵀ N φ``, which no amount of data removes. Instruments ``W`` are rows of another motion of
-the same samples (from the commanded angles, or a repeated run) that is like the true one and knows nothing of the
-noise: ``Wᵀ (f − Y φ) = 0`` has the true parameters as its solution on average [Söderström and Stoica, Instrumental
+Noise of encoders and inertial sensors enters the regressor: ``Y = Y₀ + N``. Least squares is then biased by
+``(YᵀY)⁻¹ Nᵀ N φ``, which no amount of data removes. Instruments ``W`` are rows of another motion of the same samples
+(from the commanded angles, or a repeated run) that is correlated with the true one and independent of the noise:
+``Wᵀ (f − Y φ) = 0`` has the true parameters as its solution on average [Söderström and Stoica, Instrumental
 Variable Methods for System Identification, 1983]. With ``W = Q R``, the equations
 
     (Qᵀ Y) φ = Qᵀ f,    cov(Qᵀ (f − Y φ)) = Ω = L Lᵀ
 
-are as many as there are unknowns. Divided by ``L`` they are Evidence like any other, with variance one, and every
-estimator works on them. ``Qᵀ Y`` is added up through ``W R⁻¹``: forming ``Wᵀ Y`` would square the condition number.
+are as many as there are unknowns. Divided by ``L`` they are Evidence with variance one, and every estimator works on
+them. ``Qᵀ Y`` is accumulated through ``W R⁻¹``: forming ``Wᵀ Y`` would square the condition number.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from steelyard.kinematics import one_blas_thread
 from steelyard.motion import body_motions
 from steelyard.regression.factor import Factor
 from steelyard.regression.second_pass.autocorrelation import (
+    correct_leverage,
     correlated_products,
     effective_samples,
     estimate_autocovariance,
     long_run_variances,
-    make_up,
     positive_root,
 )
 from steelyard.regression.second_pass.motion_rows import (
@@ -52,34 +52,39 @@ if TYPE_CHECKING:
     from steelyard.regression.second_pass.motion_rows import SecondPass
 
 FOLLOW = 1.0
-"""Frequency (Hz) below which instruments follow the measured motion. Servos sag and lag slowly; noise of encoders
-matters through accelerations, of which next to nothing lies below."""
+"""Frequency (Hz) below which instruments follow the measured motion. Set by judgement: tracking errors of servos are
+slow, and encoder noise acts through accelerations, which are small below."""
 
 _STATE = ("q", "v", "a", "angular_velocity", "angular_acceleration", "proper_acceleration")
 _SAME_TIME = 0.01
+"""Share of a sample period within which two times are equal: rounding of recorded times."""
+
 _ORDER = 2
-_MOST_UNLIKE = (1.0, 100.0)
+"""Order of the low-pass filter by which instruments follow. Set by judgement: a gentle one, without ringing."""
+
+_INFLATION = (1.0, 100.0)
+"""Range of the factor on a variance for noise that is not stationary. It never shrinks a variance; the upper limit, set
+by judgement, keeps one outlier from making an unknown unobservable."""
 
 
 def gather_with_instruments(
     model: Model, motion: Motion, instruments: Motion, *, follow: float | None = FOLLOW, **options: Any
 ) -> Evidence:
-    """Gives the Evidence of a motion by instrumental variables, with the noise's correlation in time counted.
+    """Gather the Evidence of a motion by instrumental variables, accounting for autocorrelated noise.
 
     Args:
         model: The model.
         motion: The measured motion.
-        instruments: Another motion of the same samples whose noise is not the measured one's: from ``q_command.*``
-            through the planted sole (``reconstruct_motion(..., base="sole", positions="q_command")``), or a repeated
-            run; with the same filter, so that its samples are at the same times.
-        follow: Frequency (Hz) below which the instruments follow the measured motion: commands that the robot tracks
-            badly tell little of what it is worth to know. None takes the instruments as they are, which a repeated run
-            allows.
+        instruments: Another motion of the same samples with independent noise: from ``q_command.*`` through the planted
+            sole (``reconstruct_motion(..., base="sole", positions="q_command")``), or a repeated run; with the same
+            filter, so that its samples are at the same times.
+        follow: Frequency (Hz) below which the instruments follow the measured motion, because badly tracked commands
+            are weak instruments. None takes the instruments as they are, for a repeated run.
         **options: What `gather_evidence` takes: weights, torques, withhold, unknown_wrenches, nuisance, priors.
 
     Returns:
-        As many equations as unknowns, of variance one. `effective_count` is how many independent samples of the
-        residual's variance they are worth.
+        As many equations as unknowns, of variance one. `effective_count` is the effective number of independent samples
+        of the residual's variance.
 
     Raises:
         MotionError: The instruments are at other times, or of a link that does not carry the measured one.
@@ -89,7 +94,7 @@ def gather_with_instruments(
     with one_blas_thread():
         first = begin_second_pass(model, motion, **options)
         moved = move_base(model, align(instruments, motion), motion.base)
-        # Wrenches and contacts are those that were felt; the instruments' own are of no use.
+        # Wrenches and contacts are the measured ones; the instruments' own are not used.
         moved = replace(moved, wrenches=motion.wrenches, torques=motion.torques, contacts=motion.contacts)
         if follow is not None:
             moved = follow_slowly(moved, motion, follow)
@@ -101,11 +106,10 @@ def gather_with_instruments(
 
 
 def gather_correlated(model: Model, motion: Motion, **options: Any) -> Evidence:
-    """Gives the Evidence of a motion for plain least squares, with the noise's correlation in time counted.
+    """Gather the Evidence of a motion for plain least squares, accounting for autocorrelated noise.
 
-    The base parameters are those of `gather_evidence`; their covariance is right also where the noise of neighbouring
-    samples is alike (oversampled, filtered, differentiated). Of the residual's autocorrelation nothing else needs to be
-    known.
+    The base parameters are those of `gather_evidence`; their covariance also holds where the noise is autocorrelated
+    (oversampled, filtered, differentiated data).
 
     Args:
         model: The model.
@@ -118,7 +122,7 @@ def gather_correlated(model: Model, motion: Motion, **options: Any) -> Evidence:
 
 
 def follow_slowly(instruments: Motion, motion: Motion, frequency: float) -> Motion:
-    """Gives instruments that follow a measured motion below some frequency: ``w + lowpass(y − w)``, channel by channel.
+    """Return instruments that follow a measured motion below some frequency, by channel: ``w + lowpass(y − w)``.
 
     Raises:
         MotionError: The frequency is not below that of the samples.
@@ -138,10 +142,10 @@ def follow_slowly(instruments: Motion, motion: Motion, frequency: float) -> Moti
 
 
 def align(instruments: Motion, motion: Motion) -> Motion:
-    """Gives the instruments at the times of the motion.
+    """Return the instruments at the times of the motion.
 
     Raises:
-        MotionError: They have no sample at one of them.
+        MotionError: They have no sample at one of these times.
     """
     step = 1.0 / motion.sample_rate
     after = np.clip(np.searchsorted(instruments.time, motion.time), 1, max(1, len(instruments) - 1))
@@ -163,7 +167,7 @@ def align(instruments: Motion, motion: Motion) -> Motion:
 
 
 def move_base(model: Model, motion: Motion, base: str) -> Motion:
-    """Gives the same motion at another base link.
+    """Return the same motion at another base link.
 
     Raises:
         MotionError: The base link of the motion does not carry the other.
@@ -185,13 +189,13 @@ def move_base(model: Model, motion: Motion, base: str) -> Motion:
 def _refuse_weights(options: dict[str, Any]) -> None:
     if options.get("sample_weights") is not None:
         raise EvidenceError(
-            "a second pass for correlated noise takes no sample_weights; leave samples that do not fit out of the "
-            "motion: motion.where(weights > 0)"
+            "a second pass for correlated noise takes no sample_weights; leave outliers out of the motion: "
+            "motion.where(weights > 0)"
         )
 
 
 def _moments(first: SecondPass, instruments: Motion, words: str) -> Evidence:
-    """Gives ``L⁻¹ [QᵀY | Qᵀf]`` as Evidence."""
+    """Compute ``L⁻¹ [QᵀY | Qᵀf]`` as Evidence."""
     motion, width = first.motion, first.system.width
     own = instruments is motion
     factor = Factor(width - 1)
@@ -203,7 +207,7 @@ def _moments(first: SecondPass, instruments: Motion, words: str) -> Evidence:
         triangle = factor.matrix
     divide = whitening_basis(triangle)
     if not divide.shape[1]:
-        raise EvidenceError("the instruments say nothing: their rows are zero; check that they move")
+        raise EvidenceError("the rows of the instruments are zero; check that they move")
 
     def basis(start: int, stop: int) -> FloatArray:
         return np.asarray(first.rows(instruments.between(start, stop))[:, :, :-1] @ divide)
@@ -217,20 +221,20 @@ def _moments(first: SecondPass, instruments: Motion, words: str) -> Evidence:
     residual = first.residual(unknowns)
     noise = estimate_autocovariance(motion, residual, basis)
     products = correlated_products(motion, basis, noise, divide.shape[1])
-    stretch = _stretch(first, moments, basis, residual, products)
-    root = positive_root(stretch @ products @ stretch.T)
+    inflation = _inflate(first, moments, basis, residual, products)
+    root = positive_root(inflation @ products @ inflation.T)
     white = np.linalg.solve(root, moments)
     spread = np.zeros((width, width))
     spread[:, :] = np.linalg.qr(np.concatenate([white, np.zeros((width, width))]), mode="r")
     spread *= np.where(np.diagonal(spread) < 0.0, -1.0, 1.0)[:, None]
-    rows_that_say = max(1, first.evidence.row_count - divide.shape[1])
-    variance = float(np.sum(np.square(residual))) / rows_that_say
+    freedom = max(1, first.evidence.row_count - divide.shape[1])
+    variance = float(np.sum(np.square(residual))) / freedom
     spread.setflags(write=False)
     return replace(
         first.evidence,
         key=replace(first.evidence.key, instruments=words),
         factor=spread,
-        # Noise that alternates makes samples worth more than independent ones; nobody should count on that.
+        # Alternating noise would make samples worth more than independent ones, which is not relied on.
         effective_count=min(
             float(first.evidence.sample_count), effective_samples(first.evidence.sample_count, variance, products)
         ),
@@ -238,26 +242,26 @@ def _moments(first: SecondPass, instruments: Motion, words: str) -> Evidence:
     )
 
 
-def _stretch(
+def _inflate(
     first: SecondPass,
     moments: FloatArray,
     basis: Callable[[int, int], FloatArray],
     residual: FloatArray,
     products: FloatArray,
 ) -> FloatArray:
-    """Gives the matrix by which the noise in ``Qᵀ f`` is stretched because it is not alike over time.
+    """Compute the matrix by which the noise in ``Qᵀ f`` is inflated because it is not stationary.
 
-    Where joints move fast or legs are far apart, noise of encoders does more, and that may be where a parameter is
-    learned. Each unknown's variance is compared with that by which its influence ``(QᵀY)⁻¹ Q_tᵀ e_t``, summed over the
-    samples, really scatters. The residual is first made up for what the fit took from each sample [MacKinnon and White,
+    Where joints move fast or legs are far apart, encoder noise has more effect, and that may be where a parameter is
+    observable. Each unknown's variance is compared with the scatter of the sum of its influence ``(QᵀY)⁻¹ Q_tᵀ e_t``
+    over the samples. The residual is first corrected for what the fit absorbed of each sample [MacKinnon and White,
     Journal of Econometrics 29, 1985, HC2].
 
     Args:
         first: The first pass.
         moments: ``Qᵀ [Y | f]``.
-        basis: Gives ``Q``.
+        basis: Returns ``Q``.
         residual: ``e``, shape (n, n_rows).
-        products: ``Ω`` as if the noise were alike over time.
+        products: ``Ω`` as if the noise were stationary.
     """
     count = len(moments)
     lengths = np.linalg.norm(moments[:, :-1], axis=0)
@@ -265,19 +269,19 @@ def _stretch(
     order = qr(scaled, mode="r", pivoting=True)[1][:count] if count < scaled.shape[1] else np.arange(count)
     square = scaled[:, order]
     inverse = np.asarray(np.linalg.pinv(square, rcond=SMALLEST), dtype=np.float64)
-    made_up, influence = np.zeros_like(residual), np.zeros((len(residual), count))
+    corrected, influence = np.zeros_like(residual), np.zeros((len(residual), count))
     for start in range(0, len(residual), CHUNK):
         here = slice(start, min(start + CHUNK, len(residual)))
         rows = basis(here.start, here.stop)
-        made_up[here] = make_up(rows, residual[here])
-        influence[here] = np.einsum("nkc,nk->nc", rows, made_up[here]) @ inverse.T
-    seen = long_run_variances(first.motion, influence)
-    noise = estimate_autocovariance(first.motion, made_up)
-    alike = _diagonal(inverse, correlated_products(first.motion, basis, noise, count))
+        corrected[here] = correct_leverage(rows, residual[here])
+        influence[here] = np.einsum("nkc,nk->nc", rows, corrected[here]) @ inverse.T
+    scatter = long_run_variances(first.motion, influence)
+    noise = estimate_autocovariance(first.motion, corrected)
+    stationary = _diagonal(inverse, correlated_products(first.motion, basis, noise, count))
     stated = _diagonal(inverse, products)
-    # What the fit took at some frequency counts beside what it took from each sample, where it is more. A scatter that
-    # looks smaller than that of noise that is alike over time is chance: one series tells less than all rows together.
-    ratio = np.clip(seen / np.minimum(alike, stated), *_MOST_UNLIKE)
+    # The correction by frequency counts beside that by sample, where it is larger. A scatter smaller than that of
+    # stationary noise is chance: one series has less information than all rows together.
+    ratio = np.clip(scatter / np.minimum(stationary, stated), *_INFLATION)
     return np.asarray(square @ (np.sqrt(ratio)[:, None] * inverse))
 
 
@@ -287,7 +291,7 @@ def _diagonal(inverse: FloatArray, products: FloatArray) -> FloatArray:
 
 
 def _solve(first: SecondPass, moments: FloatArray) -> FloatArray:
-    """Gives the unknowns that solve ``Qᵀ [Y | f]``, nuisances held by their priors."""
+    """Solve ``Qᵀ [Y | f]`` for the unknowns, with the nuisances' priors."""
     evidence = first.evidence
     priors = np.concatenate([np.full(len(evidence.independent), np.inf), np.array(evidence.key.priors)])
     held = np.isfinite(priors)

@@ -1,4 +1,4 @@
-"""The rows of a motion, looked at again: what needs samples and not only Evidence."""
+"""Rows of a motion beside its Evidence, for second passes that need samples."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.model import PARAMETER_COUNT
 from steelyard.motion import Motion, tree_motion
 from steelyard.regression import gather_evidence
-from steelyard.regression.gathering import sensing_of
-from steelyard.regression.noise import plan_noise
-from steelyard.regression.nuisance import plan_nuisance
-from steelyard.regression.system import System, present_forces
+from steelyard.regression.gathering import build_system
+from steelyard.regression.system import present_forces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,26 +21,32 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.regression import Evidence
     from steelyard.regression.sensing import RowPlan
+    from steelyard.regression.system import System
 
 CHUNK = 512
-"""Samples whose rows are held at a time."""
+"""Samples whose rows are held at a time. Set by judgement: 6 MB for a G1."""
 
 SMALLEST = 1e-10
-"""Singular values of unit columns below this share of the greatest are taken for zero."""
+"""Share of the greatest singular value (of unit columns) below which one counts as zero: four digits above rounding."""
 
 _GAP = 1.5
+"""Sample periods beyond which a step of time is a gap: halfway between one sample and a missing one."""
+
 _ROUNDS = 10
+"""Most rounds of `least_squares`. Set by judgement: priors hardly change the variance."""
+
 _SETTLED = 1e-3
+"""Relative change of the variance at which `least_squares` has converged: far below its own uncertainty."""
 
 
 @dataclass(frozen=True, eq=False)
 class SecondPass:
-    """A motion, the Evidence of a first pass over it, and what turns its samples into the same rows again.
+    """A motion, the Evidence of a first pass over it, and the system that gives its rows again.
 
     Attributes:
         motion: The motion.
         evidence: The Evidence that was gathered from it.
-        system: What turns samples into rows.
+        system: The map from samples to rows.
     """
 
     motion: Motion
@@ -56,23 +59,23 @@ class SecondPass:
         return self.system.plan(self.motion)
 
     def rows(self, motion: Motion) -> FloatArray:
-        """Gives the rows ``[Y | nuisance | f]`` of some samples, shape (n, n_rows, n_columns)."""
+        """Compute the rows ``[Y | nuisance | f]`` of some samples, shape (n, n_rows, n_columns)."""
         present, forces = present_forces(self.plan, motion), self.system.forces(motion)
         rows, _ = self.system.rows_of(self.plan, tree_motion(motion), present, forces, motion.bandwidth)
         return rows.reshape(len(motion), -1, self.system.width)
 
     def residual(self, unknowns: FloatArray) -> FloatArray:
-        """Gives ``f − [Y | nuisance] x``, projected and whitened as the rows are, shape (n, n_rows).
+        """Compute ``f − [Y | nuisance] x``, projected and whitened as the rows are, shape (n, n_rows).
 
         Args:
-            unknowns: ``x``: the independent parameters and the nuisance values, as `least_squares` gives them.
+            unknowns: ``x``: the independent parameters and the nuisance values, as `least_squares` returns them.
         """
         full = np.append(-unknowns, 1.0)
         return np.concatenate([self.rows(piece) @ full for piece in self.motion.chunks(CHUNK)])
 
 
 def begin_second_pass(model: Model, motion: Motion, *, sample_weights: Any = None, **options: Any) -> SecondPass:
-    """Gathers Evidence from a motion, and keeps what a second look at its samples needs.
+    """Gather Evidence from a motion, and keep what a second pass over its samples needs.
 
     Args:
         model: The model.
@@ -84,28 +87,16 @@ def begin_second_pass(model: Model, motion: Motion, *, sample_weights: Any = Non
         EvidenceError: The motion is not a single Motion, or as `gather_evidence` raises.
     """
     if not isinstance(motion, Motion):
-        raise EvidenceError(f"a second pass looks at a single Motion, not at {type(motion).__name__}")
+        raise EvidenceError(f"a second pass takes a single Motion, not {type(motion).__name__}")
     evidence = gather_evidence(model, motion, sample_weights=sample_weights, **options)
-    sensing = sensing_of(
-        model, motion, options.get("torques"), options.get("withhold", ()), options.get("unknown_wrenches", ())
-    )
-    columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
-    columns[evidence.independent] = np.arange(len(evidence.independent))
-    system = System(
-        model,
-        motion.base,
-        sensing,
-        plan_nuisance(model, sensing, options.get("nuisance", ()), options.get("priors")),
-        plan_noise(model, sensing, options.get("weights", "default")),
-        columns.reshape(-1, PARAMETER_COUNT),
-    )
-    return SecondPass(motion, evidence, system)
+    options.pop("workers", None)
+    return SecondPass(motion, evidence, build_system(model, motion, **options))
 
 
 def least_squares(evidence: Evidence) -> FloatArray:
-    """Gives the independent parameters and nuisance values that explain Evidence best, side by side.
+    """Compute the least-squares estimate of independent parameters and nuisance values, side by side.
 
-    Nuisances are held by their priors, weighed by the variance of the rows, which is known or found from the residual.
+    Nuisances have their priors, weighed by the variance of the rows, which is known or estimated from the residual.
     Directions that the data do not excite stay at zero.
     """
     priors = np.concatenate([np.full(len(evidence.independent), np.inf), np.array(evidence.key.priors)])
@@ -126,7 +117,7 @@ def least_squares(evidence: Evidence) -> FloatArray:
 
 
 def solve_scaled(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Gives the least-squares solution with columns scaled to unit length, shape (n_columns,) or (n_columns, m)."""
+    """Solve least squares with columns scaled to unit length; shape (n_columns,) or (n_columns, m)."""
     lengths = np.linalg.norm(matrix, axis=0)
     lengths[lengths == 0.0] = 1.0
     solution = np.linalg.lstsq(matrix / lengths, right, rcond=SMALLEST)[0]
@@ -134,7 +125,7 @@ def solve_scaled(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def whitening_basis(triangle: FloatArray) -> FloatArray:
-    """Gives ``T`` with ``(Z T)ᵀ (Z T) = 1`` for rows ``Z`` whose triangular factor is given, shape (n, rank)."""
+    """Compute ``T`` with ``(Z T)ᵀ (Z T) = 1`` for rows ``Z`` whose triangular factor is given, shape (n, rank)."""
     lengths = np.linalg.norm(triangle, axis=0)
     lengths[lengths == 0.0] = 1.0
     _, values, right = np.linalg.svd(triangle / lengths)
@@ -142,7 +133,7 @@ def whitening_basis(triangle: FloatArray) -> FloatArray:
     return np.asarray(right[kept].T / values[kept] / lengths[:, None])
 
 
-def even_stretches(motion: Motion) -> Iterator[tuple[int, int]]:
-    """Gives where the samples of a motion follow each other without a gap: first sample, and one after the last."""
+def gapless_ranges(motion: Motion) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of samples without a gap between them: first sample, and one after the last."""
     cuts = np.flatnonzero(np.diff(motion.time) > _GAP / motion.sample_rate) + 1
     yield from zip([0, *cuts.tolist()], [*cuts.tolist(), len(motion)], strict=True)

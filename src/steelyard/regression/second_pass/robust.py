@@ -1,10 +1,10 @@
-"""Samples that do not fit with the others count less: Huber's weights, as a second pass.
+"""Robust weights of samples by Huber's method, as a second pass.
 
-A foot that was kicked, a bit that was lost, a plug that was touched: a few samples far outside the noise wreck least
-squares, which squares them. Here a sample whose whitened residual is farther out than usual counts in proportion to its
-distance instead of its square [Huber, Annals of Mathematical Statistics 35, 1964]. All rows of a sample are judged
-together, because whitening mixes them. Once that has settled, samples that are grossly off are left out [Hampel et al.,
-Robust Statistics, 1986]: they still pull, each as hard as the limit allows, and a faulty sensor pulls one way.
+A foot that was kicked, a bit that was lost, a plug that was touched: a few outliers ruin least squares, which squares
+them. Here a sample whose whitened residual is large counts in proportion to its norm instead of its square [Huber,
+Annals of Mathematical Statistics 35, 1964]. All rows of a sample are weighed together, because whitening mixes them.
+After convergence, gross outliers are left out [Hampel et al., Robust Statistics, 1986]: each still has the greatest
+influence that the weights allow, and those of a faulty sensor all have the same sign.
 """
 
 from __future__ import annotations
@@ -27,30 +27,33 @@ if TYPE_CHECKING:
     from steelyard.regression.second_pass.motion_rows import SecondPass
 
 FULL = 0.95
-"""Share of samples with plain Gaussian noise that keep their full weight; for a single row it would make Huber's
-constant 1.96. The estimate is then within a few percent as precise as least squares where all samples fit."""
+"""Share of samples with Gaussian noise that keep full weight; for a single row it makes Huber's constant 1.96. Without
+outliers the estimate is then within a few percent as precise as least squares."""
 
 GROSS = 4.0
-"""Multiple of the distance from which weights fall, beyond which a sample is no measurement and is left out."""
+"""Multiple of the distance at which weights begin to fall, beyond which a sample is left out. Set by judgement: some
+eight standard deviations of a single row, which Gaussian noise never reaches."""
 
 SETTLED = 0.01
-"""Change of any weight below which they count as settled."""
+"""Change of any weight below which they have converged. Set by judgement: far below its effect on the estimate."""
 
 _MOST_ROUNDS = 30
+"""Most rounds. Set by judgement: weights that have not converged by then are reported as such."""
+
 _FEWEST_SAMPLES = 8
+"""Fewest samples whose median is used as a scale. Set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
 class HuberWeights:
-    """How much each sample counts.
+    """Weights of the samples of a motion.
 
     Attributes:
-        weights: Shape (n,), from 0 to 1, and 0 for samples that are grossly off; what `gather_evidence` takes as
-            `sample_weights`.
-        distances: How far out each sample is at the end, as a multiple of where weights begin to fall, shape (n,).
-        scale: Standard deviation of a whitened row, by the median of all samples: what the noise is without outliers.
-        rounds: How many rounds it took.
-        settled: Whether the last round changed no weight by more than 0.01.
+        weights: From 0 to 1, and 0 for gross outliers, shape (n,); `sample_weights` of `gather_evidence`.
+        distances: Norm of each sample's final residual, as a multiple of where weights begin to fall, shape (n,).
+        scale: Standard deviation of a whitened row, by the median of all samples: the noise without outliers.
+        rounds: Number of rounds.
+        settled: Whether the last round changed no weight by more than `SETTLED`.
     """
 
     weights: FloatArray
@@ -60,7 +63,7 @@ class HuberWeights:
     settled: bool
 
     def summary(self) -> str:
-        """Gives in one sentence what was found."""
+        """Return a summary in one sentence."""
         usual = f"{100.0 * np.mean(self.weights < 1.0):.0f} % of {len(self.weights)} samples count less than fully"
         ending = "" if self.settled else f"; the weights did not settle in {self.rounds} rounds"
         out = int(np.count_nonzero(self.weights == 0.0))
@@ -68,12 +71,11 @@ class HuberWeights:
 
 
 def huber_weights(model: Model, motion: Motion, **options: Any) -> HuberWeights:
-    """Gives the weights by which samples that do not fit count less.
+    """Compute robust weights of samples.
 
-    In turn, a fit with the weights so far, and weights ``min(1, c / d)`` from the distances ``d = ‖e_t‖ / s`` of its
-    residual, until they settle; then the same without samples beyond ``4 c``. ``c²`` is the 95 % quantile of χ² with as
-    many degrees of freedom as the sample has rows. The scale ``s`` comes from the median distance, which outliers
-    hardly move.
+    Fits alternate with weights ``min(1, c / d)`` from the distances ``d = ‖e_t‖ / s`` of their residuals, until they
+    converge; then the same without samples beyond ``4 c``. ``c²`` is the 95 % quantile of χ² with as many degrees of
+    freedom as the sample has rows. The scale ``s`` comes from the median distance, which is robust to outliers.
 
     Args:
         model: The model.
@@ -81,27 +83,27 @@ def huber_weights(model: Model, motion: Motion, **options: Any) -> HuberWeights:
         **options: What `gather_evidence` takes: weights, torques, withhold, unknown_wrenches, nuisance, priors.
 
     Raises:
-        IdentifiabilityError: There are too few samples to tell outliers from parameters.
+        IdentifiabilityError: There are too few samples to separate outliers from parameters.
         EvidenceError: As `gather_evidence`.
     """
     with one_blas_thread():
         first = begin_second_pass(model, motion, **options)
-        said = _rows_that_say(first)
-        spare = int(said.sum()) - first.system.width
-        if np.count_nonzero(said) < _FEWEST_SAMPLES or spare < first.system.width // 5:
+        rows = _count_rows(first)
+        spare = int(rows.sum()) - first.system.width
+        if np.count_nonzero(rows) < _FEWEST_SAMPLES or spare < first.system.width // 5:
             raise IdentifiabilityError(
-                f"{len(motion)} samples give {int(said.sum())} equations, too few to tell outliers from "
+                f"{len(motion)} samples give {int(rows.sum())} equations, too few to separate outliers from "
                 f"{first.system.width - 1} parameters; record longer"
             )
-        limits = np.sqrt(chi2.ppf(FULL, np.maximum(said, 1)))
-        # The median sample of Gaussian noise, of whose residual the parameters took their share.
-        middles = np.sqrt(chi2.median(np.maximum(said, 1)) * spare / said.sum())
+        limits = np.sqrt(chi2.ppf(FULL, np.maximum(rows, 1)))
+        # The median sample of Gaussian noise, less the share of its residual that the parameters absorb.
+        middles = np.sqrt(chi2.median(np.maximum(rows, 1)) * spare / rows.sum())
         weights, current = np.ones(len(motion)), first
         rounds, change, greatest = 0, np.inf, np.inf
         while rounds < _MOST_ROUNDS:
             rounds += 1
             lengths = np.linalg.norm(first.residual(least_squares(current.evidence)), axis=1)
-            scale = float(np.median((lengths / middles)[said > 0]))
+            scale = float(np.median((lengths / middles)[rows > 0]))
             distances = lengths / (max(scale, np.finfo(np.float64).tiny) * limits)
             wanted = np.where(distances > greatest, 0.0, 1.0 / np.maximum(distances, 1.0))
             change = float(np.max(np.abs(wanted - weights)))
@@ -117,10 +119,10 @@ def huber_weights(model: Model, motion: Motion, **options: Any) -> HuberWeights:
 
 
 def gather_robust(model: Model, motion: Motion, **options: Any) -> Evidence:
-    """Gives the Evidence of a motion in which samples that do not fit count less, with the variance that goes with it.
+    """Gather the Evidence of a motion with robust weights, and the variance that goes with them.
 
     The variance is Huber's: with ``ψ = w e`` the residual as it counts, ``mean(w) Σ ψ² / (n − p) / mean(ψ')²``. The sum
-    of the weighted squares, which `identify` would take by itself, still has the outliers' distances in it.
+    of the weighted squares, which `identify` would use by default, still contains the outliers' distances.
 
     Args:
         model: The model.
@@ -130,23 +132,23 @@ def gather_robust(model: Model, motion: Motion, **options: Any) -> Evidence:
     found = huber_weights(model, motion, **options)
     with one_blas_thread():
         last = begin_second_pass(model, motion, sample_weights=found.weights, **options)
-        said = _rows_that_say(last)
-        said = np.where(found.weights > 0.0, said, 0)
+        rows = _count_rows(last)
+        rows = np.where(found.weights > 0.0, rows, 0)
         counted = found.weights[:, None] * last.residual(least_squares(last.evidence))
-        total = float(said.sum())
-        # Beyond the limit a residual counts by its direction alone: one of its components in `said` is lost.
-        slopes = np.where(found.weights < 1.0, found.weights * np.maximum(said - 1, 0), said)
+        total = float(rows.sum())
+        # Beyond the limit a residual counts by its direction alone: one of its components is lost.
+        slopes = np.where(found.weights < 1.0, found.weights * np.maximum(rows - 1, 0), rows)
         slope = float(slopes.sum()) / total
         freedom = max(1.0, total - (last.system.width - 1))
-        mean = float(said @ found.weights) / total
+        mean = float(rows @ found.weights) / total
         variance = mean * float(np.sum(np.square(counted))) / freedom / slope**2
-        # A known variance is taken as that of independent samples.
+        # A known variance is that of independent samples.
         variance *= len(motion) / motion.effective_count
     return replace(last.evidence, variance=variance)
 
 
-def _rows_that_say(first: SecondPass) -> FloatArray:
-    """Gives how many rows of each sample are not used up by unknown forces, shape (n,)."""
+def _count_rows(first: SecondPass) -> FloatArray:
+    """Return how many rows of each sample are not used up by unknown forces, shape (n,)."""
     return np.concatenate(
         [np.any(first.rows(piece) != 0.0, axis=2).sum(axis=1) for piece in first.motion.chunks(CHUNK)]
     )

@@ -92,7 +92,7 @@ def test_partial_sensing_is_understood():
 
 def test_what_makes_no_sense_is_refused():
     motion = with_noise(rich_motion("g1"), 7)
-    with pytest.raises(IdentifiabilityError, match=r"too few to tell outliers"):
+    with pytest.raises(IdentifiabilityError, match=r"too few to separate outliers"):
         huber_weights(reference("g1"), motion.between(0, 36))
     with pytest.raises(EvidenceError, match=r"single Motion"):
         huber_weights(reference("g1"), [motion])

@@ -78,7 +78,7 @@ def test_right_weights_give_right_and_narrower_intervals():
 
 
 def test_too_short_a_motion_is_refused():
-    with pytest.raises(IdentifiabilityError, match="too few to tell noise"):
+    with pytest.raises(IdentifiabilityError, match="too few to separate noise"):
         estimate_noise(reference("g1"), noisy(LEVELS, 5).between(0, 30))
 
 
