@@ -26,7 +26,7 @@ FINDINGS = "report/sections/findings.py"
 _SINK = re.compile(r"note|remark|finding|undetermined", re.IGNORECASE)
 """What things are called that gather notes: lists, functions that give them, arguments."""
 
-_SPEAKING = re.compile(r"note|remark|finding|about|in_words|unseen", re.IGNORECASE)
+_SPEAKING = re.compile(r"note|remark|finding|about|in_words|explain|unseen", re.IGNORECASE)
 """What functions are called whose results, or what they yield, are notes."""
 
 _ERROR = re.compile(r"(Error|BadParameter|Warning)$")

@@ -58,7 +58,7 @@ URDFS = {
         '<?xml version="1.0"?><!DOCTYPE robot SYSTEM "x.dtd"><robot name="r"><link name="a&e;"/></robot>',
         r"document type elsewhere \(x\.dtd\)",
     ),
-    "only a massless link": (robot('<link name="a"/>'), "all there is, and has no mass"),
+    "only a massless link": (robot('<link name="a"/>'), "the only one, and has no mass"),
     "massless leaf": (robot(A, '<link name="b"/>', joint("j", "a", "b")), "line 4.*'b'.*no mass.*<inertial>.*lock"),
     "two roots": (robot(A, B, C, joint("j", "a", "b")), "2 roots, a and c"),
     "two parents": (
@@ -193,7 +193,7 @@ SETUPS = {
     "sensor inside at the root": (f"[model]\n{G1}{SENSOR.format('pelvis')}at = 'joint'\n", "no joint above it"),
     "nothing below the sensor": (
         f"[model]\n{G1}{SENSOR.format('imu_in_torso')}at = 'joint'\n",
-        "nothing with mass hangs below the wrench sensor",
+        "no part with mass is below the wrench sensor",
     ),
     "unmatched mirror": (f'[model]\n{G1}[mirror]\npairs = [["lefty_*", "righty_*"]]\n', "match no pair of links"),
     "uneven mirror": (f'[model]\n{G1}[mirror]\npairs = [["left_*", "right"]]\n', "same number of"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from steelyard.exceptions import ModelError
-from steelyard.model import compare_sides, find_pairs, load_model, mirror_parameters
-from steelyard.model.mirror import find_middle
+from steelyard.model import load_model
+from steelyard.model.mirror import compare_sides, find_middle, find_pairs, mirror_parameters
 from steelyard.model.setup import parse_setup, read_setup
 from tests.humanoids import humanoid, path_of, random_bodies, random_configuration
 from tests.second_engine import mass_matrix_and_com

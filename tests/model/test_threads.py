@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 from steelyard.bounded_cache import BoundedCache
-from steelyard.model import (
-    body_surfaces,
-    build_scene,
-    link_points,
-    load_model,
-    mirror_parameters,
-    setup_tables,
-    write_model,
-)
+from steelyard.model import build_scene, link_points, load_model, setup_tables, write_model
 from steelyard.model.geometry import scene
 from steelyard.model.geometry.meshes import read_mesh_points, read_mesh_surface
+from steelyard.model.geometry.surfaces import body_surfaces
+from steelyard.model.mirror import mirror_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -142,7 +142,7 @@ def test_locked_joints_may_stand_anywhere(tmp_path) -> None:
     changed = g1.with_parameters(shaken(g1, seed=7))
     written = changed.write(tmp_path / "g1.urdf")
     assert_written(changed, tmp_path / "g1.urdf")
-    assert any("takes its share" in note for note in written.notes)
+    assert any("share the change" in note for note in written.notes)
     unlocked = load_model(tmp_path / "g1.urdf")
     assert len(unlocked.joints) == 29
     assert unlocked.check().possible
@@ -236,7 +236,7 @@ def test_an_impossible_estimate_is_written_as_it_is_and_said_so(tmp_path) -> Non
     row = romeo.link_index("RElbowYawLink")
     parameters[row, 0] *= 1.1
     written = romeo.with_parameters(parameters).write(tmp_path / "romeo.urdf")
-    assert "no real body" in written.notes[0]
+    assert "physically impossible" in written.notes[0]
     assert "RElbowYawLink" in written.notes[0]
     repaired = romeo.with_parameters(project_to_interior(romeo.parameters))
     assert repaired.write(tmp_path / "repaired.urdf").notes == ()

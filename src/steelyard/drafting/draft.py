@@ -38,12 +38,12 @@ from steelyard.model import (
     WrenchSensor,
     as_path,
     build_model,
-    describe,
     find_file,
     is_folder,
     load_model,
     lock_followers,
     parse_setup,
+    read_description,
     ready_setups,
     resolve_locks,
 )
@@ -161,7 +161,7 @@ def draft_setup(path: str | Path, *, packages: Sequence[str | Path] = ()) -> Set
     source, folders = str(path), tuple(Path(folder) for folder in packages)
     _refuse_other_files(source)
     file = find_file(source, packages=folders)
-    description = replace(describe(file), packages=folders)
+    description = replace(read_description(file), packages=folders)
     proposed = propose_locks(description)
     locks = resolve_locks(description, {name: lock[0] for name, lock in proposed.items()}, "the draft")
     locks = lock_followers(description, locks)

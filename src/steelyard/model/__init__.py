@@ -1,4 +1,4 @@
-"""Models: loading them, their ten parameters per link, whether they can exist, and writing them back."""
+"""Models: loading, the ten parameters of each link, physical consistency, geometry, and writing back."""
 
 from steelyard.model.check import ModelCheck, check_model, describe_difference
 from steelyard.model.consistency import (
@@ -32,14 +32,12 @@ from steelyard.model.files.mjcf_file import MjcfFile
 from steelyard.model.files.packages import as_path, find_file, is_folder
 from steelyard.model.files.urdf import UrdfFile
 from steelyard.model.files.xml_document import Element, XmlDocument, parse_xml
-from steelyard.model.geometry.meshes import Surface
 from steelyard.model.geometry.placements import compute_placements
 from steelyard.model.geometry.points import body_pieces, link_points, shape_points
 from steelyard.model.geometry.scene import LinkShape, Scene, build_scene
-from steelyard.model.geometry.surfaces import body_surfaces, hull_surface
-from steelyard.model.loading import build_model, describe, describe_document, load_model, welded_into
+from steelyard.model.loading import build_model, describe_document, load_model, read_description, welded_into
 from steelyard.model.lumping import lock_followers, resolve_locks
-from steelyard.model.mirror import MirrorDifference, MirrorPair, compare_sides, find_pairs, mirror_parameters
+from steelyard.model.mirror import find_pairs
 from steelyard.model.model import Frame, Model
 from steelyard.model.name_patterns import match_pattern, pair_by_patterns, translate
 from steelyard.model.parameters import (
@@ -108,8 +106,6 @@ __all__ = [
     "MassWithin",
     "MatterInside",
     "MatterWithin",
-    "MirrorDifference",
-    "MirrorPair",
     "MirrorWithin",
     "MjcfFile",
     "Model",
@@ -119,7 +115,6 @@ __all__ = [
     "Scene",
     "Setup",
     "Sole",
-    "Surface",
     "TomlTable",
     "TotalMass",
     "UrdfFile",
@@ -129,23 +124,19 @@ __all__ = [
     "affine_distance",
     "as_path",
     "body_pieces",
-    "body_surfaces",
     "build_model",
     "build_scene",
     "change_frame",
     "check_model",
-    "compare_sides",
     "compile_mjcf",
     "compute_placements",
     "constraint_table",
-    "describe",
     "describe_difference",
     "describe_document",
     "diagnose",
     "find_file",
     "find_pairs",
     "from_mass_com_inertia",
-    "hull_surface",
     "is_folder",
     "is_possible",
     "link_patterns",
@@ -156,7 +147,6 @@ __all__ = [
     "log_det_gradient",
     "log_det_hessian",
     "match_pattern",
-    "mirror_parameters",
     "model_spread",
     "pair_by_patterns",
     "parameter_names",
@@ -165,6 +155,7 @@ __all__ = [
     "parse_setup",
     "parse_xml",
     "project_to_interior",
+    "read_description",
     "read_setup",
     "ready_setups",
     "resolve_locks",

@@ -128,7 +128,7 @@ def check_model(model: Model) -> ModelCheck:
             if body.massless
         ),
         *(
-            _remark(link, f"its name fits {side!r} of [mirror], but it has no partner; it counts as a middle link")
+            _remark(link, f"its name matches {side!r} of [mirror], but it has no partner; it counts as a middle link")
             for link, side in unpaired_links(model).items()
         ),
     ]
@@ -171,9 +171,7 @@ def _check_parts(model: Model) -> list[ModelFinding]:
         for part in massive:
             diagnosis = diagnose(part.parameters)
             if diagnosis.status != "possible":
-                words = (
-                    f"{diagnosis.status} as the file has it, though only a part of {body.name}: {_explain(diagnosis)}"
-                )
+                words = f"{diagnosis.status} in the file, but only a part of {body.name}: {_explain(diagnosis)}"
                 distances = (diagnosis.distance, diagnosis.relative_distance)
                 findings.append(ModelFinding("remark", part.name, words, *distances))
     return findings

@@ -97,15 +97,7 @@ def diagnose(parameters: Any) -> Consistency:
         moments = _eigenvalues(to_pseudo_inertia(array)[:3, :3])
         change = float(np.linalg.norm(to_pseudo_inertia(nearest)[:3, :3] - to_pseudo_inertia(array)[:3, :3]))
         reason = "its mass is zero but its inertia is not" if mass == 0.0 else f"its mass is {mass:.4g} kg"
-        return Consistency(
-            status="impossible",
-            reasons=(reason,),
-            second_moments=moments,
-            distance=change,
-            relative_distance=_ratio(change, moments),
-            mass_deficit=-mass,
-            nearest=nearest,
-        )
+        return Consistency("impossible", (reason,), moments, change, _ratio(change, moments), -mass, nearest)
     second_moment = _second_moment_at_com(array)
     moments = _eigenvalues(second_moment)
     tolerance = mass * SINGULAR_EXTENT**2
@@ -113,16 +105,12 @@ def diagnose(parameters: Any) -> Consistency:
         return Consistency("possible", (), moments, 0.0, 0.0, 0.0, array.copy())
     nearest = _with_second_moment_at_com(array, _clip(second_moment, 0.0))
     change = float(np.linalg.norm(np.minimum(moments, 0.0)))
-    impossible = moments[0] < -tolerance
-    return Consistency(
-        status="impossible" if impossible else "singular",
-        reasons=_explain_impossible(array) if impossible else _explain_singular(mass, moments, tolerance),
-        second_moments=moments,
-        distance=change,
-        relative_distance=_ratio(change, moments),
-        mass_deficit=0.0,
-        nearest=nearest,
-    )
+    status: Status
+    if moments[0] < -tolerance:
+        status, reason = "impossible", _explain_impossible(array)
+    else:
+        status, reason = "singular", _explain_singular(mass, moments, tolerance)
+    return Consistency(status, (reason,), moments, change, _ratio(change, moments), 0.0, nearest)
 
 
 def project_to_interior(parameters: Any, *, extent: float = EXTENT_FLOOR, mass: float = MASS_FLOOR) -> FloatArray:
@@ -206,17 +194,17 @@ def _ratio(change: float, moments: FloatArray) -> float:
     return change / size if size > 0.0 else 0.0
 
 
-def _explain_impossible(parameters: FloatArray) -> tuple[str, ...]:
+def _explain_impossible(parameters: FloatArray) -> str:
     low, middle, high = np.linalg.eigvalsh(to_mass_com_inertia(parameters)[2])
     if low < 0.0:
-        return (f"its inertia has a negative principal moment, {low:.3g} kg·m²",)
+        return f"its inertia has a negative principal moment, {low:.3g} kg·m²"
     return (
         "its principal moments break the triangle inequality: "
-        f"{high:.3g} > {low:.3g} + {middle:.3g} kg·m² (no body has one moment above the sum of the others)",
+        f"{high:.3g} > {low:.3g} + {middle:.3g} kg·m² (no body has one moment above the sum of the others)"
     )
 
 
-def _explain_singular(mass: float, moments: FloatArray, tolerance: float) -> tuple[str, ...]:
+def _explain_singular(mass: float, moments: FloatArray, tolerance: float) -> str:
     without = int(np.sum(moments <= tolerance))
     shape = {1: "a sheet without thickness", 2: "a rod without thickness", 3: "a point mass"}[without]
-    return (f"it is {shape}: {mass:.4g} kg with no extent along {('one axis', 'two axes', 'any axis')[without - 1]}",)
+    return f"it is {shape}: {mass:.4g} kg with no extent along {('one axis', 'two axes', 'any axis')[without - 1]}"

@@ -1,8 +1,8 @@
-"""Constraints as a setup file and the command line write them.
+"""Constraints as a setup file and the command line state them.
 
-Both write a kind of constraint and one TOML value: ``total_mass = 63.2`` in the table ``[constraints]``, or
-``total_mass=63.2`` as a text. A value alone is the kind's main number or word, a table of the kind's own fields says
-more, and any other table goes by pattern of link.
+Both state a kind of constraint and one TOML value: ``total_mass = 63.2`` in the table ``[constraints]``, or
+``total_mass=63.2`` as a text. A value that is no table sets the main field of the kind, a table sets several of its
+fields, and any other table maps patterns of links to such values.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from steelyard.model.constraints import CONSTRAINT_CLASSES, Constraint, Frozen, 
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from steelyard.model.toml_table import TomlTable
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a kind is written: the field that stands alone, the fields of its table, and an example."""
+    """Syntax of a kind: the field that a bare value sets, the other fields, and an example."""
 
     main: str
     others: tuple[str, ...]
@@ -43,12 +43,12 @@ _KINDS = {
     "mass_within": _Kind("share", (), by_link=True, example="0.35"),
     "frozen": _Kind("links", (), by_link=True, example='["head*"]'),
 }
-_TOML_PLACE = re.compile(r" \(at [^()]*\)$")
+_TOML_POSITION = re.compile(r" \(at [^()]*\)$")
 _BARE_WORD = re.compile(r"[^\s\"'\[\]{}=,#]+")
 
 
 def parse_constraints(texts: Sequence[str], where: str = "constraints") -> tuple[Constraint, ...]:
-    """Gives the constraints that texts say, in order.
+    """Return the constraints that texts state, in order.
 
     A text is a kind, for some links only a dot and their pattern, an equals sign and a TOML value; quotes around a word
     or a pattern may be left out, and ``off`` stands for ``false``::
@@ -59,10 +59,10 @@ def parse_constraints(texts: Sequence[str], where: str = "constraints") -> tuple
 
     Args:
         texts: The texts.
-        where: What to call their place in errors.
+        where: Where the texts come from, for error messages.
 
     Raises:
-        IdentifiabilityError: A text makes no sense; the message says which, and what to write.
+        IdentifiabilityError: A text cannot be read; the message says which, and what to write.
     """
     if isinstance(texts, str):
         texts = [texts]
@@ -78,10 +78,10 @@ def parse_constraints(texts: Sequence[str], where: str = "constraints") -> tuple
 
 
 def parse_constraint_table(table: TomlTable) -> tuple[Constraint, ...]:
-    """Gives the constraints of a setup's ``[constraints]``, in order.
+    """Return the constraints of a setup's ``[constraints]``, in order.
 
     Raises:
-        ModelError: A key is unknown, or its value makes no sense.
+        ModelError: A key is unknown, or its value is not valid.
     """
     constraints: list[Constraint] = []
     for key in table:
@@ -96,9 +96,9 @@ def parse_constraint_table(table: TomlTable) -> tuple[Constraint, ...]:
 
 
 def constraint_table(constraints: Iterable[Constraint]) -> dict[str, Any]:
-    """Gives the table ``[constraints]`` that says what `constraints` say; `parse_constraint_table` reads it.
+    """Return the table ``[constraints]`` that states `constraints`; `parse_constraint_table` reads it.
 
-    Of several constraints of one kind on one pattern, the last alone is written.
+    Of several constraints of one kind on one pattern, only the last is stated.
     """
     by_kind: dict[str, dict[str, Any]] = {}
     for constraint in constraints:
@@ -140,7 +140,7 @@ def _unquoted(pattern: str) -> str:
 
 
 def _or_none(key: str, value: Any, word: str) -> str:
-    """Gives how to switch a kind off, for one whose value is a word that it does not know."""
+    """Return a clause on how to switch a kind off, for a value that is an unknown word; else nothing."""
     words = value.values() if _goes_by_link(key, value) else [value]
     return f", or {word} to switch it off" if any(isinstance(each, str) for each in words) else ""
 
@@ -157,8 +157,8 @@ def _read_value(key: str, written: str) -> Any:
     try:
         read = tomllib.loads(f"value = {written}")
     except tomllib.TOMLDecodeError as error:
-        # Its line and column count text that nobody wrote.
-        reason = _TOML_PLACE.sub("", str(error))
+        # Its line and column refer to the text with `value = ` in front.
+        reason = _TOML_POSITION.sub("", str(error))
         raise IdentifiabilityError(
             f"the value is no TOML ({reason}); write it as in {key}={_KINDS[key].example}", names=[key]
         ) from error
@@ -179,28 +179,24 @@ def _goes_by_link(key: str, value: Any) -> bool:
 
 
 def _one(key: str, value: Any, pattern: str | None) -> Constraint:
-    """Gives one constraint of a value: alone, or a table of the kind's fields."""
+    """Return the constraint of a bare value or of a table of the kind's fields."""
     if key == Frozen.kind:
         return _frozen(value, pattern)
     kind, made = _KINDS[key], CONSTRAINT_CLASSES[key]
-    given: dict[str, Any]
-    if isinstance(value, dict):
-        known = (kind.main, *kind.others)
-        for field in value:
-            if field not in known:
-                raise IdentifiabilityError(f"{key}: unknown key {field!r}{did_you_mean(field, known)}", names=[field])
-        given = dict(value)
-    else:
-        given = {kind.main: value}
+    known = (kind.main, *kind.others)
+    given: dict[str, Any] = dict(value) if isinstance(value, dict) else {kind.main: value}
+    for field in given:
+        if field not in known:
+            raise IdentifiabilityError(f"{key}: unknown key {field!r}{did_you_mean(field, known)}", names=[field])
     if isinstance(given.get(kind.main), bool):
         if given[kind.main]:
             raise IdentifiabilityError(f"{key} is true; write {kind.example}, or false to switch it off", names=[key])
         given[kind.main] = None
-    needed = [field.name for field in fields(made) if field.default is MISSING and field.name != "links"]
-    for field in needed:
-        if field not in given:
+    for needed in fields(made):
+        name = needed.name
+        if needed.default is MISSING and name != "links" and name not in given:
             raise IdentifiabilityError(
-                f"{key}: {field!r} is missing; write it as in {key}={{{field}={kind.example}}}", names=[field]
+                f"{key}: {name!r} is missing; write it as in {key}={{{name}={kind.example}}}", names=[name]
             )
     if pattern is not None:
         given["links"] = pattern
@@ -208,7 +204,7 @@ def _one(key: str, value: Any, pattern: str | None) -> Constraint:
 
 
 def _frozen(value: Any, pattern: str | None) -> Frozen:
-    """Gives the constraint of a list of patterns or of false; of one pattern, of true or false."""
+    """Return the constraint of a list of patterns or of false; for one pattern, of true or false."""
     if pattern is None:
         if value is True:
             raise IdentifiabilityError(
@@ -221,14 +217,14 @@ def _frozen(value: Any, pattern: str | None) -> Frozen:
 
 
 def _as_value(constraint: Constraint) -> Any:
-    """Gives the shortest value that `_one` reads back as the same constraint."""
+    """Return the shortest value that `_one` reads back as the same constraint."""
     if isinstance(constraint, Frozen):
         return constraint.held
     kind = _KINDS[constraint.kind]
     main = _plain(getattr(constraint, kind.main))
-    usual: Mapping[str, Any] = {field.name: field.default for field in fields(constraint)}
+    defaults = {field.name: field.default for field in fields(constraint)}
     others = {name: getattr(constraint, name) for name in kind.others}
-    changed = {name: _plain(value) for name, value in others.items() if value != usual[name]}
+    changed = {name: _plain(value) for name, value in others.items() if value != defaults[name]}
     return {kind.main: main, **changed} if changed else main
 
 

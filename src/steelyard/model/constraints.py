@@ -1,10 +1,10 @@
-"""What must hold of the parameters: a small vocabulary that every estimator shares.
+"""Constraints on the parameters, shared by every estimator.
 
-A constraint is pure intent: it names links by pattern and says what is wanted of them, without a model. What it means
-for the parameters of a robot, `steelyard.identification.constraints.resolve.resolve_constraints` tells.
+A constraint names links by pattern and states what must hold of them, without a model;
+`resolve_constraints` in `steelyard.identification` turns it into rows for the parameters of a robot.
 
-Constraints form an ordered list. For each kind and each link the last one that matches counts, so that a general rule
-comes first and its exceptions after it. A value of None switches a kind off, for those links.
+Constraints form an ordered list. For each kind and each link the last one that matches applies, so that a general rule
+comes first and its exceptions after it. A value of None switches a kind off for those links.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 
@@ -24,13 +24,13 @@ Patterns = str | tuple[str, ...]
 Box = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 COM_PLACES = ("auto", "bounds", "hull", "volume")
-"""Words for where a centre of mass must lie; see `ComInside`."""
+"""Regions in which a centre of mass must lie, by name; see `ComInside`."""
 
 MATTER_PLACES = ("ellipsoid", "box", "hull")
-"""Words for where all matter must lie; see `MatterInside`."""
+"""Regions in which all matter must lie, by name; see `MatterInside`."""
 
 NEVER_NEGATIVE = ("m", "Ixx", "Iyy", "Izz")
-"""Parameters that no body has below zero: only of these can one side be within a share of the other."""
+"""Parameters that are never negative: only these can be compared by a share."""
 
 MOST_SUBDIVISIONS = 7
 """Finest finite set of directions, 163 842 of them; past five, rounding in the tensors is coarser than the set."""
@@ -57,11 +57,11 @@ class LeastMass:
 
 @dataclass(frozen=True)
 class TotalMass:
-    """The robot weighs what a scale said, ``|Σ m − mass| ≤ tolerance``: [jovic2016] (9).
+    """The robot has the mass that a scale measured, ``|Σ m − mass| ≤ tolerance``: [jovic2016] (9).
 
     Attributes:
         mass: kg; None for no bound.
-        tolerance: kg; zero makes it an equation.
+        tolerance: kg; zero makes it an equality.
     """
 
     mass: float | None
@@ -85,7 +85,7 @@ class ComInside:
             box of its own in the joint frame, least and greatest corner, shape (2, 3), m. None for no bound. A link
             without shapes is free under "auto" and where only ``*`` names it.
         links: Pattern or patterns of links.
-        margin: How far outside it may still be, m.
+        margin: How far outside it may be, m.
     """
 
     where: str | Box | None = "auto"
@@ -108,15 +108,15 @@ class ComInside:
 class PositiveInertia:
     """Each rotational inertia about the joint's origin is positive definite, ``vᵀ I v ≥ ε``: [jovic2016] (12)-(14).
 
-    The paper's ε = 0.01 kg m² exceeds the smallest inertia of nearly every link of a robot of human size, and so would
-    change links that are right; by default ε is a share of the reference's own smallest one.
+    The paper's ε = 0.01 kg m² exceeds the smallest inertia of nearly every link of a human-size robot, and so would
+    change correct links; by default ε is a share of the reference's own smallest one.
 
     Attributes:
         least: ε: a share of the smallest eigenvalue of the reference's tensor, or kg m²; None for no bound.
         links: Pattern or patterns of links.
         relative: Whether `least` is a share.
-        directions: None: for every unit vector ``v``, found as they are needed. A whole number: only for those of an
-            icosahedron whose faces were divided as many times, [jovic2016] III-B; five times give 10 242.
+        directions: None: every unit vector ``v``, by cutting planes. A whole number: only the vertices of an
+            icosahedron that was subdivided as many times, [jovic2016] III-B; five subdivisions give 10 242.
     """
 
     least: float | None = 0.1
@@ -129,8 +129,8 @@ class PositiveInertia:
     def __post_init__(self) -> None:
         if not isinstance(self.relative, bool):
             raise _wrong(self, "relative", "true or false")
-        words = "a share from 0 to 1 of the reference's" if self.relative else "an inertia in kg m2, zero or more"
-        _set_number(self, "least", words, low=0.0, high=1.0 if self.relative else math.inf)
+        want = "a share from 0 to 1 of the reference's" if self.relative else "an inertia in kg m2, zero or more"
+        _set_number(self, "least", want, low=0.0, high=1.0 if self.relative else math.inf)
         given = self.directions
         if given is not None and (
             isinstance(given, bool) or not isinstance(given, int | np.integer) or not 0 <= given <= MOST_SUBDIVISIONS
@@ -144,12 +144,12 @@ class PositiveInertia:
 class MatterWithin:
     """No matter of a link is farther from its joint than its shapes are: ``tr I ≤ 2 m reach²``.
 
-    The other constraints leave inertias without an upper bound, and what the data do not see of them could grow as far
-    as it likes. One and a half times the reference's own ``tr I / m`` is always allowed, also where that is beyond the
-    bound: shapes are sometimes smaller than their link, or drawn elsewhere.
+    The other constraints do not bound inertias from above, so that unobservable ones could grow without limit. One and
+    a half times the reference's own ``tr I / m`` is always allowed, even beyond the bound: shapes are sometimes smaller
+    than their link, or drawn elsewhere.
 
     Attributes:
-        margin: How far outside its shapes there may still be matter, m; None for no bound.
+        margin: How far outside its shapes there may be matter, m; None for no bound.
         links: Pattern or patterns of links; those without shapes are left free.
     """
 
@@ -167,16 +167,16 @@ class MatterWithin:
 class MatterInside:
     """All matter of a link lies inside a volume around its shapes: ``∫ q dm ≥ 0`` for ``q ≥ 0`` inside.
 
-    It says more than `MatterWithin`, of the centre of mass too where a link can only be a possible body (the method
-    `conic`), and gives the reference no way out: shapes that are smaller than their link, or drawn elsewhere, make the
-    parameters wrong.
+    It is stronger than `MatterWithin`, also for the centre of mass where links must be possible bodies (the method
+    `conic`), and makes no exception for the reference: shapes that are smaller than their link, or drawn elsewhere,
+    bias the parameters.
 
     Attributes:
         where: "ellipsoid": the ellipsoid of least volume around the link's shapes; "box": the box around them along the
             axes of its joint frame; "hull": that ellipsoid, and the centre of mass in their convex hull. None for no
             bound. A link without shapes is free where only ``*`` names it.
         links: Pattern or patterns of links.
-        margin: How far outside the shapes there may still be matter, m.
+        margin: How far outside the shapes there may be matter, m.
     """
 
     where: str | None = "ellipsoid"
@@ -194,15 +194,15 @@ class MatterInside:
 
 @dataclass(frozen=True)
 class MirrorWithin:
-    """Left and right are alike, ``(1 − share) x_i ≤ x_j ≤ (1 + share) x_i`` both ways: [jovic2016] (15) as meant.
+    """Left and right are alike, ``(1 − share) x_i ≤ x_j ≤ (1 + share) x_i`` both ways: [jovic2016] (15), corrected.
 
     As printed, (15) compares each side with itself. Here ``x_j`` is a parameter of a right link and ``x_i`` the same of
     the left one's mirror image in the right one's frame; pairs are those of the setup's ``[mirror]``.
 
     Attributes:
         share: How far the sides may differ; zero makes them equal, None leaves them free.
-        of: Which of the ten parameters are compared. Shares only make sense of what is never negative; first moments
-            and products of inertia can be equal (``share=0``), but not within a share.
+        of: Which of the ten parameters are compared. A share bounds only what is never negative; first moments and
+            products of inertia can be equal (``share=0``), but not within a share.
     """
 
     share: float | None = 0.1
@@ -255,8 +255,8 @@ class Frozen:
     """All ten parameters of some links stay the reference's.
 
     Attributes:
-        links: Pattern or patterns of links; None, in place of ``Frozen("*", held=False)``, lets all go.
-        held: False lets links go that a constraint before this one held.
+        links: Pattern or patterns of links; None stands for ``Frozen("*", held=False)``, which releases all.
+        held: False releases links that an earlier constraint holds.
     """
 
     links: Patterns | None
@@ -285,25 +285,12 @@ Constraint = (
     | Frozen
 )
 
-CONSTRAINT_CLASSES: dict[str, type[Constraint]] = {
-    each.kind: each
-    for each in (
-        LeastMass,
-        TotalMass,
-        ComInside,
-        PositiveInertia,
-        MatterWithin,
-        MatterInside,
-        MirrorWithin,
-        MassWithin,
-        Frozen,
-    )
-}
+CONSTRAINT_CLASSES: dict[str, type[Constraint]] = {each.kind: each for each in get_args(Constraint)}
 """The classes by kind."""
 
 
 def link_patterns(constraint: Constraint) -> tuple[str, ...]:
-    """Gives the patterns of links of a constraint; none for one that is about the whole robot."""
+    """Return the patterns of links of a constraint; none for one on the whole robot."""
     return cast("tuple[str, ...]", getattr(constraint, "links", ()))
 
 

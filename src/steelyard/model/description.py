@@ -1,13 +1,14 @@
-"""What a model file says, before anything is made of it: parts, the joints between them, and their frames.
+"""The contents of a model file, whatever its format: parts, the joints between them, and their frames.
 
-A *part* is a rigid piece as the file names it: a URDF link, an MJCF body. The readers of both formats end here,
-and the rest of the room does not know which of them it was.
+A *part* is a rigid piece as the file names it: a URDF link, an MJCF body.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pinocchio as pin
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.arrays import FloatArray
+    from steelyard.model.files.xml_document import XmlDocument
 
 JointKind = Literal["revolute", "continuous", "prismatic", "ball", "fixed", "free"]
 
@@ -31,7 +33,7 @@ POSITION_SIZES: dict[JointKind, int] = {
     "fixed": 0,
     "free": 7,
 }
-"""How many numbers of ``q`` a joint has: a ball's quaternion x y z w, a free joint's position and quaternion."""
+"""Size of a joint's part of ``q``: a ball's quaternion x y z w, a free joint's position and quaternion."""
 
 VELOCITY_SIZES: dict[JointKind, int] = {
     "revolute": 1,
@@ -41,7 +43,7 @@ VELOCITY_SIZES: dict[JointKind, int] = {
     "fixed": 0,
     "free": 6,
 }
-"""How many numbers of ``v`` a joint has; a ball's and a free joint's are in the child's axes, linear first."""
+"""Size of a joint's part of ``v``; a ball's and a free joint's are in the child's axes, linear first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,19 +76,19 @@ class Joint:
 
     @property
     def position_size(self) -> int:
-        """How many numbers of ``q`` it has."""
+        """Size of its part of ``q``."""
         return POSITION_SIZES[self.kind]
 
     @property
     def velocity_size(self) -> int:
-        """How many numbers of ``v`` it has."""
+        """Size of its part of ``v``."""
         return VELOCITY_SIZES[self.kind]
 
     def motion(self, position: FloatArray) -> pin.SE3:
-        """Gives the placement of the child's side of the joint in its parent's side.
+        """Return the placement of the child's side of the joint in its parent's side.
 
         Args:
-            position: Its numbers of ``q``, shape (position_size,).
+            position: Its part of ``q``, shape (position_size,).
         """
         if self.kind in ("revolute", "continuous"):
             return pin.SE3(pin.exp3(self.axis * position[0]), np.zeros(3))
@@ -115,7 +117,7 @@ class Mimic:
     leader_reference: float = 0.0
 
     def position(self, leader: float) -> float:
-        """Gives its position when the leader is at `leader`."""
+        """Return its position when the leader is at `leader`."""
         step = leader - self.leader_reference
         return self.own_reference + sum(c * step**power for power, c in enumerate(self.coefficients))
 
@@ -189,36 +191,41 @@ class Connection:
     line: int | None = None
 
 
-class ModelFile(Protocol):
-    """The file behind a description, which can be written again with other parameters."""
+@dataclass(frozen=True, eq=False)
+class ModelFile(ABC):
+    """The file behind a description, which can be written again with other parameters.
+
+    Attributes:
+        document: Its text; of an MJCF with includes expanded.
+    """
+
+    document: XmlDocument
+
+    format: ClassVar[Literal["URDF", "MJCF"]]
 
     @property
     def path(self) -> Path:
         """Where it was read from."""
-
-    @property
-    def format(self) -> Literal["URDF", "MJCF"]:
-        """Which kind of file it is."""
+        return self.document.path
 
     @property
     def sha256(self) -> str:
         """Hash of its text."""
+        return self.document.sha256
 
+    @abstractmethod
     def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
-        """Gives the file's bytes with the parameters of some parts changed, and remarks.
+        """Return the file's bytes with the parameters of some parts changed, and remarks.
 
         Args:
-            changes: New ten parameters by part, in the part's own frame; zeros take its mass away.
-            path: Where the bytes are going to be written.
+            changes: New ten parameters by part, in the part's own frame; zeros remove its mass.
+            path: Where the bytes will be written.
         """
-
-    def describe(self, content: bytes, path: Path) -> Description:
-        """Reads such bytes again, as `path`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """All that a model file says about a tree of parts.
+    """The contents of a model file: a tree of parts.
 
     Attributes:
         name: The robot's name in the file.
@@ -226,11 +233,11 @@ class Description:
         connections: Joints, in the order in which siblings are numbered.
         root: Name of the part at the root.
         frames: Named frames besides the parts' own: the part that carries each, and its placement there.
-        base: "floating" or "fixed" where the file itself says which, else None.
+        base: "floating" or "fixed" where the file states it, else None.
         file: The file.
-        root_placement: Of the root in the world, where it stays if it is fixed.
+        root_placement: Of the root in the world; it stays there if it is fixed.
         packages: Folders that hold ROS packages, given when it was read.
-        jointed_to_world: Whether the root is the world itself, to which the robot is joined by joints of its own.
+        jointed_to_world: Whether the root is the world itself, connected to the robot by joints of the file.
 
     Raises:
         ModelError: Two joints have one name.
@@ -250,18 +257,31 @@ class Description:
     def __post_init__(self) -> None:
         seen: set[str] = set()
         for connection in self.connections:
-            if connection.joint.name in seen:
-                raise ModelError(
-                    f"two joints are called {connection.joint.name!r}; rename one of them",
-                    path=self.file.path,
-                    line=connection.line,
-                    names=[connection.joint.name],
-                )
-            seen.add(connection.joint.name)
+            name = connection.joint.name
+            if name in seen:
+                raise self.error(f"two joints are called {name!r}; rename one of them", name, line=connection.line)
+            seen.add(name)
+
+    @cached_property
+    def moving(self) -> dict[str, Connection]:
+        """Joints that are not fixed, by name."""
+        return {each.joint.name: each for each in self.connections if each.joint.kind != "fixed"}
+
+    @cached_property
+    def children(self) -> dict[str, list[Connection]]:
+        """Joints by the part that carries them, in order; every part has an entry."""
+        children: dict[str, list[Connection]] = {name: [] for name in self.parts}
+        for connection in self.connections:
+            children[connection.parent].append(connection)
+        return children
+
+    def error(self, message: str, *names: str, line: int | None = None) -> ModelError:
+        """Return the error to raise, with the path of the file."""
+        return ModelError(message, path=self.file.path, line=line, names=names)
 
 
 def find_root(parts: Mapping[str, Part], connections: Sequence[Connection], path: Path) -> str:
-    """Gives the one part that is nobody's child, of a graph that is a tree.
+    """Return the root of a graph of parts, and check that the graph is a tree.
 
     Raises:
         ModelError: The graph has two roots, a loop, or a joint with an unknown part.
@@ -288,10 +308,7 @@ def find_root(parts: Mapping[str, Part], connections: Sequence[Connection], path
             names=roots,
         )
     reached = set(roots)
-    while True:
-        further = {name for name, connection in parent_of.items() if connection.parent in reached} - reached
-        if not further:
-            break
+    while further := {name for name, connection in parent_of.items() if connection.parent in reached} - reached:
         reached |= further
     circling = [name for name in parts if name not in reached]
     if circling:

@@ -39,14 +39,14 @@ def load_model(
     lock: Mapping[str, float | tuple[float, ...]] | None = None,
     packages: Sequence[str | Path] = (),
 ) -> Model:
-    """Gives the Model of a ready setup ("g1"), of a setup file (.toml), or of a URDF or MJCF alone.
+    """Load the Model of a ready setup ("g1"), of a setup file (.toml), or of a URDF or MJCF alone.
 
     Args:
         source: The name of a ready setup, a path, or ``package://name/path``.
         setup: A setup to read a model file with, in place of the file that the setup itself names: an identified model
             is read again with ``load_model("g1_identified.urdf", setup="g1")``.
-        base: "floating" or "fixed"; by default what the setup says, else what an MJCF says, else "floating".
-        lock: Joints to lock, by name or pattern, at a position (rad or m); they add to the setup's.
+        base: "floating" or "fixed"; by default the setup's, else an MJCF's own, else "floating".
+        lock: Joints to lock, by name or pattern, at a position (rad or m); they are added to the setup's.
         packages: Folders that hold ROS packages, besides ROS_PACKAGE_PATH and the installed example robots.
 
     Raises:
@@ -54,7 +54,7 @@ def load_model(
     """
     folders = [Path(folder) for folder in packages]
     chosen = setup if isinstance(setup, Setup) else Setup() if setup is None else read_setup(setup)
-    if _names_model_file(source):
+    if str(source).lower().endswith(_MODEL_SUFFIXES):
         path = find_file(str(source), packages=folders)
     else:
         if setup is not None:
@@ -62,31 +62,31 @@ def load_model(
         _refuse_unknown(source)
         chosen = read_setup(source)
         if chosen.model_file is None:
-            raise ModelError("in [model]: 'file' is missing; write the path of the URDF or MJCF", path=chosen.path)
+            raise chosen.error("in [model]: 'file' is missing; write the path of the URDF or MJCF")
         path = find_file(chosen.model_file, beside=chosen.path, packages=folders)
-    description = replace(describe(path), packages=tuple(folders))
+    description = replace(read_description(path), packages=tuple(folders))
     locks = resolve_locks(description, chosen.locks, "the setup")
     locks = lock_followers(description, resolve_locks(description, lock or {}, "the call", locks))
     model = build_model(description, chosen, base=base or chosen.base or description.base or "floating", locks=locks)
-    if base is None and not lock:  # what a call locks or fixes may well be a link that the setup speaks of
+    if base is None and not lock:  # a link that the setup names may be locked or fixed by the call
         _refuse_welded(model)
     return model
 
 
-def describe(path: Path) -> Description:
-    """Gives what a URDF or MJCF file says; which of them it is, its outermost element tells."""
+def read_description(path: Path) -> Description:
+    """Read a URDF or MJCF file; its outermost element decides which it is."""
     return describe_document(read_xml(path))
 
 
 def describe_document(document: XmlDocument) -> Description:
-    """Gives what a URDF or MJCF document says."""
+    """Return the description of a URDF or MJCF document."""
     if document.root.tag in ("mujoco", "mujocoinclude"):
         return describe_mjcf(document)
     return describe_urdf(document)
 
 
 def build_model(description: Description, setup: Setup, *, base: BaseKind, locks: Mapping[str, FloatArray]) -> Model:
-    """Gives the Model of a description, cut at the setup's sensors, with everything that the setup names found.
+    """Build the Model of a description, cut at the setup's wrench sensors, and check every name in the setup.
 
     Raises:
         ModelError: The setup names a frame, link or joint that is not there.
@@ -94,11 +94,9 @@ def build_model(description: Description, setup: Setup, *, base: BaseKind, locks
     if base not in ("floating", "fixed"):
         raise ModelError(f"base is {base!r}; write 'floating' or 'fixed'")
     if base == "floating" and description.jointed_to_world:
-        raise ModelError(
-            "the root has joints of its own to the world, and cannot float as well; remove them, or load with "
-            'base="fixed"',
-            path=description.file.path,
-            names=[description.root],
+        raise description.error(
+            'the root has joints to the world, and cannot float as well; remove them, or load with base="fixed"',
+            description.root,
         )
     _check_names(description, setup)
     cuts = _find_cuts(description, setup)
@@ -110,12 +108,12 @@ def build_model(description: Description, setup: Setup, *, base: BaseKind, locks
     parameters = np.array(rows).reshape(len(rows), 10)
     parameters.setflags(write=False)
     if not len(parameters):
-        raise ModelError("no link that moves has mass; there is nothing to weigh", path=description.file.path)
+        raise description.error("no moving link has mass; there is nothing to identify")
     return Model(description.name, base, bodies, parameters, frames, dict(locks), setup, description)
 
 
 def lock_joints(model: Model, locks: Mapping[str, float | tuple[float, ...]]) -> Model:
-    """Gives `model` with more joints locked; its parameters, which may differ from the file's, are lumped anew."""
+    """Return `model` with more joints locked; its parameters, which may differ from the file's, are lumped again."""
     for pattern in locks:
         if not match_pattern(pattern, model.joints):
             locked = " (it is locked)" if pattern in model.locks else did_you_mean(pattern, model.joints)
@@ -139,10 +137,6 @@ def lock_joints(model: Model, locks: Mapping[str, float | tuple[float, ...]]) ->
     return smaller.with_parameters(parameters)
 
 
-def _names_model_file(source: str | Path) -> bool:
-    return str(source).lower().endswith(_MODEL_SUFFIXES)
-
-
 def _refuse_unknown(source: str | Path) -> None:
     text = str(source)
     if text.lower().endswith(".toml") or text in ready_setups():
@@ -159,7 +153,7 @@ def _refuse_unknown(source: str | Path) -> None:
 
 
 def _find_cuts(description: Description, setup: Setup) -> set[str]:
-    """Gives the joints at which wrench sensors sit inside a limb: nothing is lumped across them."""
+    """Return the joints at which wrench sensors sit inside a limb: nothing is lumped across them."""
     above = {connection.child: connection.joint.name for connection in description.connections}
     cuts = set()
     for sensor in setup.wrench_sensors:
@@ -167,11 +161,10 @@ def _find_cuts(description: Description, setup: Setup) -> set[str]:
             continue
         part = sensor.frame if sensor.frame in description.parts else description.frames[sensor.frame][0]
         if part not in above:
-            raise ModelError(
+            raise setup.error(
                 f'the wrench sensor {sensor.name!r} is inside the limb (at = "joint"), but its frame {sensor.frame!r} '
                 "is on the root, with no joint above it; name a frame below the sensor",
-                path=setup.path,
-                names=[sensor.frame],
+                sensor.frame,
             )
         cuts.add(above[part])
     return cuts
@@ -189,30 +182,22 @@ def _place_frames(description: Description, bodies: Iterable[Body]) -> dict[str,
 
 
 def _check_names(description: Description, setup: Setup) -> None:
-    """Finds everything that the setup names in the file, locked joints and welded parts included."""
-    for imu in setup.imus:
-        _need_frame(description, setup, f"the IMU {imu.name!r}", imu.frame)
-    for sensor in setup.wrench_sensors:
-        _need_frame(description, setup, f"the wrench sensor {sensor.name!r}", sensor.frame)
-    for sole in setup.soles:
-        _need_frame(description, setup, f"the sole {sole.name!r}", sole.frame)
+    """Check that the file has everything that the setup names, locked joints and welded parts included."""
+    for kind, entries in (("IMU", setup.imus), ("wrench sensor", setup.wrench_sensors), ("sole", setup.soles)):
+        for entry in entries:
+            _need_frame(description, setup, f"the {kind} {entry.name!r}", entry.frame)
     parts = list(description.parts)
-    joints = [c.joint.name for c in description.connections if c.joint.kind != "fixed"]
     for pattern in setup.torques_measured:
-        _need_match(setup, "[torque] measured", pattern, "joint", joints)
-    for pattern in setup.volumes:
-        _need_match(setup, "[volume]", pattern, "link", parts)
-    for constraint in setup.constraints:
-        for pattern in link_patterns(constraint):
-            _need_match(setup, f"[constraints] {constraint.kind}", pattern, "link", parts)
+        _need_match(setup, "[torque] measured", pattern, "joint", list(description.moving))
+    for where, pattern in _link_patterns(setup):
+        _need_match(setup, where, pattern, "link", parts)
     if setup.mirror is None:
         return
     for left, right in setup.mirror.pairs:
         if not pair_by_patterns(left, right, parts):
-            raise ModelError(
-                f"in [mirror]: the patterns {left!r} and {right!r} match no pair of links{did_you_mean(left, parts)}",
-                path=setup.path,
-                names=[left, right],
+            hint = did_you_mean(left, parts)
+            raise setup.error(
+                f"in [mirror]: the patterns {left!r} and {right!r} match no pair of links{hint}", left, right
             )
     single = [c.joint.name for c in description.connections if c.joint.position_size == 1]
     for joint in setup.mirror.posture:
@@ -220,7 +205,7 @@ def _check_names(description: Description, setup: Setup) -> None:
 
 
 def welded_into(bodies: Iterable[Body], pattern: str) -> str:
-    """Gives a clause on why the first part that a pattern matches is no link; nothing where it matches none."""
+    """Return a clause on why the first part that a pattern matches is no link; empty where it matches none."""
     for body in bodies:
         for member in body.members:
             if match_pattern(pattern, [member.part.name]):
@@ -231,44 +216,37 @@ def welded_into(bodies: Iterable[Body], pattern: str) -> str:
 
 
 def _refuse_welded(model: Model) -> None:
-    """Refuses boxes and constraints of a setup for parts that are no links, which nothing would ever read."""
-    setup = model.setup
-    named = [("[volume]", pattern) for pattern in setup.volumes]
-    named += [
+    """Refuse boxes and constraints of a setup for parts that are no links: they would have no effect."""
+    for where, pattern in _link_patterns(model.setup):
+        if not match_pattern(pattern, model.links):
+            reason = welded_into(model.bodies, pattern)
+            raise model.setup.error(f"in {where}: {pattern!r} matches no link of its own{reason}", pattern)
+
+
+def _link_patterns(setup: Setup) -> list[tuple[str, str]]:
+    """Return the tables of a setup that name links, each with one of its patterns."""
+    return [("[volume]", pattern) for pattern in setup.volumes] + [
         (f"[constraints] {constraint.kind}", pattern)
         for constraint in setup.constraints
         for pattern in link_patterns(constraint)
     ]
-    for where, pattern in named:
-        if not match_pattern(pattern, model.links):
-            raise ModelError(
-                f"in {where}: {pattern!r} matches no link of its own{welded_into(model.bodies, pattern)}",
-                path=setup.path,
-                names=[pattern],
-            )
 
 
 def _need_frame(description: Description, setup: Setup, whose: str, frame: str) -> None:
     if frame not in description.parts and frame not in description.frames:
         known = [*description.parts, *description.frames]
-        raise ModelError(
-            f"{whose} is at the frame {frame!r}, which the model does not have{did_you_mean(frame, known)}",
-            path=setup.path,
-            names=[frame],
-        )
+        hint = did_you_mean(frame, known)
+        raise setup.error(f"{whose} is at the frame {frame!r}, which the model does not have{hint}", frame)
     if frame in description.parts and frame in description.frames:
         part, placement = description.frames[frame]
         if part != frame or not placement.isApprox(placement.Identity(), 1e-9):
-            raise ModelError(
+            raise setup.error(
                 f"{whose} is at the frame {frame!r}, but a body and a joint or site have this name and are not at the "
                 "same place; rename one of them",
-                path=setup.path,
-                names=[frame],
+                frame,
             )
 
 
 def _need_match(setup: Setup, where: str, pattern: str, what: str, names: Sequence[str]) -> None:
     if not match_pattern(pattern, names):
-        raise ModelError(
-            f"in {where}: {pattern!r} matches no {what}{did_you_mean(pattern, names)}", path=setup.path, names=[pattern]
-        )
+        raise setup.error(f"in {where}: {pattern!r} matches no {what}{did_you_mean(pattern, names)}", pattern)

@@ -1,4 +1,4 @@
-"""From parts to bodies: what is welded together moves as one, except across a wrench sensor."""
+"""From parts to bodies: welded parts are lumped, except across a wrench sensor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pinocchio as pin
 
-from steelyard.exceptions import ModelError
 from steelyard.model.description import Connection, Description, Joint
 from steelyard.model.name_patterns import match_pattern
 from steelyard.model.parameters import PARAMETER_COUNT, change_frame
@@ -29,7 +28,7 @@ class Member:
     Attributes:
         part: The part of the file.
         placement: Of the part's frame in the body's joint frame.
-        locked: Whether a locked joint lies between it and the body's joint, so that the file lets it move.
+        locked: Whether a locked joint lies between it and the body's joint; in the file it moves.
     """
 
     part: Part
@@ -73,10 +72,10 @@ class Body:
 
 
 def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatArray], cuts: set[str]) -> list[Body]:
-    """Gives the bodies of a description, parents first, in depth-first order.
+    """Return the bodies of a description, parents first, in depth-first order.
 
     Args:
-        description: What the file says.
+        description: Contents of the file.
         base: Whether the root floats or is fixed to the world.
         locks: Positions of locked joints, by name; they become welds.
         cuts: Names of joints across which nothing is lumped, because a wrench sensor sits there.
@@ -84,9 +83,6 @@ def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatA
     Raises:
         ModelError: A body at the end of a limb has no mass.
     """
-    children: dict[str, list[Connection]] = {}
-    for connection in description.connections:
-        children.setdefault(connection.parent, []).append(connection)
     bodies: list[Body] = []
     # A floating base's position and orientation are in q; a fixed one stands where the file puts it.
     stand = description.root_placement if base == "fixed" else pin.SE3.Identity()
@@ -94,7 +90,7 @@ def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatA
     waiting = [(-1, root, stand, description.root, pin.SE3.Identity())]
     while waiting:
         parent, joint, placement, part, part_placement = waiting.pop()
-        members, onward = _weld(description, children, locks, cuts, part, part_placement)
+        members, onward = _weld(description, locks, cuts, part, part_placement)
         index = len(bodies)
         bodies.append(Body(part, parent, joint, placement, tuple(members)))
         for connection, at in reversed(onward):
@@ -107,14 +103,9 @@ def lump(description: Description, *, base: BaseKind, locks: Mapping[str, FloatA
 
 
 def _weld(
-    description: Description,
-    children: Mapping[str, list[Connection]],
-    locks: Mapping[str, FloatArray],
-    cuts: set[str],
-    part: str,
-    placement: pin.SE3,
+    description: Description, locks: Mapping[str, FloatArray], cuts: set[str], part: str, placement: pin.SE3
 ) -> tuple[list[Member], list[tuple[Connection, pin.SE3]]]:
-    """Gives the parts welded to `part`, and the joints that lead on, both depth first; with their placements."""
+    """Return the parts welded to `part`, and the joints to further bodies, both depth first, with placements."""
     members: list[Member] = []
     onward: list[tuple[Connection, pin.SE3]] = []
     waiting: list[tuple[Connection | None, pin.SE3, bool]] = [(None, placement, False)]
@@ -130,34 +121,31 @@ def _weld(
             name, at = connection.child, at * connection.child_placement
             locked = locked or connection.joint.name in locks
         members.append(Member(description.parts[name], at, locked))
-        waiting += [(child, at, locked) for child in reversed(children.get(name, []))]
+        waiting += [(child, at, locked) for child in reversed(description.children[name])]
     return members, onward
 
 
 def resolve_locks(
     description: Description, locks: Mapping[str, Any], where: str, earlier: Mapping[str, FloatArray] | None = None
 ) -> dict[str, FloatArray]:
-    """Gives the position of every joint that is locked, by name.
+    """Return the position of every locked joint, by name.
 
     Args:
-        description: What the file says.
+        description: Contents of the file.
         locks: Positions by joint name or pattern.
-        where: Whose locks they are, for messages.
-        earlier: Positions of joints locked before; `locks` come after them.
+        where: Where the locks come from, for messages.
+        earlier: Positions of joints locked before; `locks` override them.
 
     Raises:
         ModelError: A pattern matches no moving joint, or a position does not fit its joint.
     """
-    moving = {c.joint.name: c.joint for c in description.connections if c.joint.kind != "fixed"}
+    moving = {name: connection.joint for name, connection in description.moving.items()}
     resolved = dict(earlier or {})
     for pattern, position in locks.items():
         matched = match_pattern(pattern, moving)
         if not matched:
-            raise ModelError(
-                f"{where} locks {pattern!r}, but no moving joint has this name{did_you_mean(pattern, moving)}",
-                path=description.file.path,
-                names=[pattern],
-            )
+            hint = did_you_mean(pattern, moving)
+            raise description.error(f"{where} locks {pattern!r}, but no moving joint has this name{hint}", pattern)
         try:
             values = np.atleast_1d(np.asarray(position, dtype=np.float64))
         except (TypeError, ValueError):
@@ -167,47 +155,41 @@ def resolve_locks(
             fits = values.shape == (size,) and bool(np.all(np.isfinite(values)))
             if not fits or (size == 4 and np.linalg.norm(values) < 1e-6):
                 needs = "one finite number" if size == 1 else "a quaternion of four finite numbers"
-                raise ModelError(
-                    f"{where} locks {name!r} at {position!r}; a {moving[name].kind} joint needs {needs}",
-                    path=description.file.path,
-                    names=[name],
+                raise description.error(
+                    f"{where} locks {name!r} at {position!r}; a {moving[name].kind} joint needs {needs}", name
                 )
             resolved[name] = values
     return resolved
 
 
 def lock_followers(description: Description, locks: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Gives the locks with those of joints that follow a locked or fixed one.
+    """Return the locks with those of joints that follow a locked or fixed one.
 
     Raises:
         ModelError: A moving joint follows another that is not locked.
     """
-    moving = {c.joint.name: c for c in description.connections if c.joint.kind != "fixed"}
+    moving = description.moving
     resolved = dict(locks)
     still = {c.joint.name for c in description.connections if c.joint.kind == "fixed"}
     followers = {name: c.mimic for name, c in moving.items() if c.mimic is not None and name not in resolved}
-    progress = True
-    while followers and progress:
-        progress = False
-        for name, mimic in list(followers.items()):
-            if mimic.leader in resolved or mimic.leader in still or not mimic.leader:
-                leader = float(resolved.get(mimic.leader, np.zeros(1))[0])
-                resolved[name] = np.array([mimic.position(leader)])
-                del followers[name]
-                progress = True
+    still |= {""}  # the leader of a joint that is held at a constant
+    while ready := [name for name, mimic in followers.items() if mimic.leader in resolved or mimic.leader in still]:
+        for name in ready:
+            mimic = followers.pop(name)
+            leader = float(resolved.get(mimic.leader, np.zeros(1))[0])
+            resolved[name] = np.array([mimic.position(leader)])
     if followers:
         names = sorted(followers)
         verb = "moves" if len(names) == 1 else "move"
         leaders = sorted({mimic.leader for mimic in followers.values()} & moving.keys() - followers.keys())
         whom = f"the joints that they follow ({in_words(leaders)})" if leaders else "them"
         example = (leaders or names)[0]
-        raise ModelError(
+        raise description.error(
             f"{in_words(names)} {verb} with other joints (mimic, equality), and Steelyard identifies trees of "
             f'independent joints. Lock {whom}, in the setup:  [lock]  "{example}" = 0.0  or with '
-            f"load_model(..., lock={{{example!r}: 0.0}}); or, if they move freely, remove what ties them",
-            path=description.file.path,
+            f"load_model(..., lock={{{example!r}: 0.0}}); or, if they move freely, remove the coupling",
+            *names,
             line=moving[names[0]].line,
-            names=names,
         )
     return resolved
 
@@ -225,10 +207,10 @@ def _refuse_massless_leaves(bodies: list[Body], description: Description, cuts: 
         if not body.massless or index in parents:
             continue
         if body.parent < 0:
-            message = f"link {body.name!r} is all there is, and has no mass; give it an <inertial>"
+            message = f"link {body.name!r} is the only one, and has no mass; give it an <inertial>"
         elif body.joint.name in cuts:
             message = (
-                f"nothing with mass hangs below the wrench sensor at joint {body.joint.name!r}; name the frame of the "
+                f"no part with mass is below the wrench sensor at joint {body.joint.name!r}; name the frame of the "
                 "first part below the sensor, or the joint between the parts above and below it"
             )
         else:
@@ -236,4 +218,4 @@ def _refuse_massless_leaves(bodies: list[Body], description: Description, cuts: 
                 f"link {body.name!r} is at the end of a limb and has no mass; give it an <inertial>, or make its joint "
                 f"{body.joint.name!r} fixed, or lock it: lock={{{body.joint.name!r}: 0.0}}"
             )
-        raise ModelError(message, path=description.file.path, line=body.members[0].part.line, names=[body.name])
+        raise description.error(message, body.name, line=body.members[0].part.line)

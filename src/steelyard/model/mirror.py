@@ -1,4 +1,4 @@
-"""Left and right: mirror images of links, as transforms between their own frames.
+"""Mirror symmetry: images of links as transforms between their joint frames.
 
 A point at ``x`` in a left link's joint frame has its image at ``Q x + t`` in the right link's, where ``Q`` is
 orthogonal with determinant −1. The two frames may be oriented differently, so ``Q`` is rarely a mere change of signs.
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from steelyard.model.model import Model
 
 SAME_ORIGIN = 1e-4
-"""Distance (m) up to which the joint frames of a pair count as exact mirror images; what is left is drawing error."""
+"""Distance (m) up to which the joint frames of a pair count as exact mirror images. Set by judgement: rounding in model
+files is at most 0.01 mm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,11 @@ class MirrorPair:
         return change_frame_matrix(self.rotation, self.translation)
 
     def image(self, parameters: Any) -> FloatArray:
-        """Gives the parameters (..., 10) of the left link's image, in the right link's frame."""
+        """Return the parameters (..., 10) of the left link's image, in the right link's frame."""
         return change_frame(parameters, self.rotation, self.translation)
 
     def reversed(self) -> MirrorPair:
-        """The same pair from right to left."""
+        """Return the same pair from right to left."""
         back = np.asarray(self.rotation.T)
         return replace(
             self,
@@ -93,7 +94,7 @@ class MirrorDifference:
 
 
 def find_pairs(model: Model) -> list[MirrorPair]:
-    """Gives the mirror pairs of links that the setup's ``[mirror]`` names, left to right.
+    """Return the mirror pairs of links that the setup's ``[mirror]`` names, left to right.
 
     Raises:
         ModelError: The setup has no ``[mirror]``, or its patterns put one link into two pairs.
@@ -106,10 +107,10 @@ def find_pairs(model: Model) -> list[MirrorPair]:
         for one, other in pair_by_patterns(left, right, model.links):
             taken = {**pairs, **{b: a for a, b in pairs.items()}}
             if taken.get(one, other) != other or taken.get(other, one) != one:
-                raise ModelError(
+                raise model.setup.error(
                     f"in [mirror]: the patterns pair {one!r} with {other!r}, but one of them is paired already",
-                    path=model.setup.path,
-                    names=[one, other],
+                    one,
+                    other,
                 )
             if one not in taken:
                 pairs[one] = other
@@ -118,16 +119,16 @@ def find_pairs(model: Model) -> list[MirrorPair]:
 
 
 def find_middle(model: Model) -> list[MirrorPair]:
-    """Gives each link that is in no pair as its own mirror image."""
+    """Return each link that is in no pair as its own mirror image."""
     paired = {row for pair in find_pairs(model) for row in (pair.left, pair.right)}
     poses = _symmetric_poses(model)
     return [_pair(model, poses, row, row) for row in range(len(model.links)) if row not in paired]
 
 
 def mirror_parameters(model: Model, parameters: Any) -> FloatArray:
-    """Gives the parameters of the whole mirrored robot: each link gets its partner's image, or its own.
+    """Return the parameters of the mirrored robot: each link gets its partner's image, or its own.
 
-    Doing it twice gives back what was given.
+    The mapping is an involution.
 
     Args:
         model: The model, with ``[mirror]`` in its setup.
@@ -144,7 +145,7 @@ def mirror_parameters(model: Model, parameters: Any) -> FloatArray:
 def compare_sides(
     model: Model, *, mass: float = 1e-6, com: float = 2e-5, inertia: float = 1e-6, axis: float = 1e-4
 ) -> list[MirrorDifference]:
-    """Lists in what the right links differ from the mirror images of the left ones, greatest first.
+    """List how the right links differ from the mirror images of the left ones, greatest first.
 
     Args:
         model: The model, with ``[mirror]`` in its setup.
@@ -158,7 +159,7 @@ def compare_sides(
         names = (model.links[pair.left], model.links[pair.right])
         both = (pair.image(model.parameters[pair.left]), model.parameters[pair.right])
         if both[0][0] == 0.0 or both[1][0] == 0.0:
-            continue  # impossible links, of which the check speaks elsewhere
+            continue  # impossible links, which the check reports itself
         image, actual = (to_mass_com_inertia(parameters) for parameters in both)
         for quantity, limit, one, other in zip(
             ("mass", "com", "inertia"), (mass, com, inertia), image, actual, strict=True
@@ -185,7 +186,7 @@ def _symmetric_poses(model: Model) -> list[pin.SE3]:
 
 
 def _pair(model: Model, poses: list[pin.SE3], left: int, right: int) -> MirrorPair:
-    assert model.setup.mirror is not None  # noqa: S101  (find_pairs has asked)
+    assert model.setup.mirror is not None  # noqa: S101  (find_pairs has checked)
     normal = {"xy": 2, "xz": 1, "yz": 0}[model.setup.mirror.plane]
     reflection = np.diag([-1.0 if axis == normal else 1.0 for axis in range(3)])
     left_body, right_body = model.link_bodies[left], model.link_bodies[right]
@@ -209,13 +210,13 @@ def _pair(model: Model, poses: list[pin.SE3], left: int, right: int) -> MirrorPa
 
 
 def _symmetric_posture(model: Model) -> dict[str, float]:
-    """Gives the positions of the setup's symmetric posture that are not zero, by joint."""
+    """Return the positions that the setup's symmetric posture states, by joint."""
     posture = model.setup.mirror.posture if model.setup.mirror is not None else {}
     return {name: value for pattern, value in posture.items() for name in match_pattern(pattern, model.joints)}
 
 
 def unpaired_links(model: Model) -> dict[str, str]:
-    """Gives the links whose name fits a side of ``[mirror]`` though no partner exists, and the pattern of each."""
+    """Return the links that match a side of ``[mirror]`` but have no partner, and the pattern of each."""
     if model.setup.mirror is None:
         return {}
     paired = {model.links[row] for pair in find_pairs(model) for row in (pair.left, pair.right)}

@@ -1,4 +1,4 @@
-"""The Model: a tree of links with their ten parameters, and where sensors and soles sit on it."""
+"""The Model: a tree of links with their ten parameters, sensors and soles."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from steelyard.model.lumping import Body
     from steelyard.model.setup import BaseKind, Setup
     from steelyard.model.write_back import WrittenModel
+
 
 class Frame(NamedTuple):
     """A named frame: the body that carries it, and its placement in that body's joint frame."""
@@ -53,7 +54,7 @@ class Model:
         frames: Every named frame of the file.
         locks: Positions of the joints that were locked, by name.
         setup: Sensors, soles and the rest of the setup.
-        description: What the model file says.
+        description: Contents of the model file.
     """
 
     name: str
@@ -149,7 +150,7 @@ class Model:
         return build_pinocchio(self)
 
     def joint(self, name: str) -> Joint:
-        """Gives a moving joint by name.
+        """Return a moving joint by name.
 
         Raises:
             ModelError: There is no such joint, or it was locked.
@@ -157,7 +158,7 @@ class Model:
         return self.bodies[self.joint_body(name)].joint
 
     def joint_body(self, name: str) -> int:
-        """Gives the index of the body that a joint moves; see `joint`."""
+        """Return the index of the body that a joint moves; see `joint`."""
         for index, body in enumerate(self.bodies):
             if index and body.joint.name == name and body.joint.kind != "fixed":
                 return index
@@ -165,7 +166,7 @@ class Model:
         raise ModelError(f"{self.name} has no moving joint {name!r}{locked}", names=[name])
 
     def link_index(self, name: str) -> int:
-        """Gives the row of a link in `parameters`.
+        """Return the row of a link in `parameters`.
 
         Raises:
             ModelError: There is no such link; the message says which link a welded part belongs to.
@@ -179,10 +180,10 @@ class Model:
         raise ModelError(f"{self.name} has no link {name!r}{hint}", names=[name])
 
     def frame(self, name: str) -> Frame:
-        """Gives a frame by the name of a link, joint or site of the file.
+        """Return a frame by the name of a link, joint or site of the file.
 
         Raises:
-            ModelError: There is no such frame; the nearest name is offered.
+            ModelError: There is no such frame; the message suggests the nearest name.
         """
         try:
             return self.frames[name]
@@ -192,7 +193,7 @@ class Model:
             ) from None
 
     def with_parameters(self, parameters: Any) -> Model:
-        """Gives the same model with other parameters.
+        """Return the same model with other parameters.
 
         Args:
             parameters: Shape (n_links, 10), or flat.
@@ -218,9 +219,9 @@ class Model:
         return replace(self, parameters=array)
 
     def with_locked(self, locks: Mapping[str, float | tuple[float, ...]]) -> Model:
-        """Gives a smaller model in which some joints are locked, by name or pattern, at a position (rad or m).
+        """Return a smaller model in which some joints are locked, by name or pattern, at a position (rad or m).
 
-        The parameters are those of this model, lumped anew.
+        The parameters are those of this model, lumped again.
 
         Raises:
             ModelError: A pattern matches no moving joint, or a link at a limb's end has no mass.
@@ -230,13 +231,13 @@ class Model:
         return lock_joints(self, locks)
 
     def check(self) -> ModelCheck:
-        """Tells which links are impossible or singular, and why; see `check_model`."""
+        """Check which links are impossible or singular, and why; see `check_model`."""
         from steelyard.model.check import check_model  # noqa: PLC0415  (it needs Model)
 
         return check_model(self)
 
     def write(self, path: str | Path) -> WrittenModel:
-        """Writes the parameters back into the model's own format; see `write_model`."""
+        """Write the parameters back into the model's own format; see `write_model`."""
         from steelyard.model.write_back import write_model  # noqa: PLC0415  (it needs Model)
 
         return write_model(self, path)

@@ -1,4 +1,4 @@
-"""The same tree in Pinocchio, for kinematics, dynamics and as a second opinion."""
+"""The same tree in Pinocchio, for kinematics and dynamics."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def build_pinocchio(model: Model) -> pin.Model:
-    """Gives a ``pinocchio.Model`` with the same ``q``, ``v``, parameters, limits, armature and frames.
+    """Build a ``pinocchio.Model`` with the same ``q``, ``v``, parameters, limits, armature and frames.
 
-    Pinocchio has no fixed joints: a link below a wrench sensor is added to the link above it there. Each link, and
+    Pinocchio has no fixed joints: there a link below a wrench sensor is lumped with the link above it. Each link, and
     each named frame, is a frame of the result.
     """
     built = pin.Model()
@@ -46,46 +46,34 @@ def build_pinocchio(model: Model) -> pin.Model:
 
 def _add_joint(built: pin.Model, parent: int, placement: pin.SE3, joint: Joint) -> int:
     if joint.kind == "free":
-        number = built.addJoint(parent, pin.JointModelFreeFlyer(), placement, "root_joint")
-    elif joint.kind == "ball":
+        return int(built.addJoint(parent, pin.JointModelFreeFlyer(), placement, "root_joint"))
+    if joint.kind == "ball":
         number = built.addJoint(parent, pin.JointModelSpherical(), placement, joint.name)
     else:
         # A continuous joint stays one plain angle: the same motion, without Pinocchio's cosine and sine.
-        one = np.ones(1)
-        number = built.addJoint(
-            parent,
-            _single_axis_joint(joint),
-            placement,
-            joint.name,
-            joint.effort * one,
-            joint.velocity * one,
-            joint.lower * one,
-            joint.upper * one,
-        )
+        limits = (np.array([limit]) for limit in (joint.effort, joint.velocity, joint.lower, joint.upper))
+        number = built.addJoint(parent, _single_axis_joint(joint), placement, joint.name, *limits)
     start, size = built.idx_vs[number], built.nvs[number]
-    if joint.kind != "free":
-        built.armature[start : start + size] = joint.armature
+    built.armature[start : start + size] = joint.armature
     return int(number)
 
 
 def _single_axis_joint(joint: Joint) -> pin.JointModel:
-    turning = joint.kind in ("revolute", "continuous")
-    axes = (
-        (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)
-        if turning
-        else (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ)
+    *aligned, unaligned = (
+        (pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ, pin.JointModelPrismaticUnaligned)
+        if joint.kind == "prismatic"
+        else (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ, pin.JointModelRevoluteUnaligned)
     )
-    for number, unit in enumerate(np.eye(3)):
+    for joint_model, unit in zip(aligned, np.eye(3), strict=True):
         if np.array_equal(joint.axis, unit):
-            return axes[number]()
-    unaligned = pin.JointModelRevoluteUnaligned if turning else pin.JointModelPrismaticUnaligned
+            return joint_model()
     return unaligned(np.array(joint.axis))
 
 
 def _inertia(model: Model, row: int) -> pin.Inertia:
     parameters: FloatArray = model.parameters[row]
     if parameters[0] != 0.0:
-        # Unlike the constructor, this takes impossible links too: an estimate may have some.
+        # Unlike the constructor, this accepts impossible links, which an estimate may have.
         return pin.Inertia.FromDynamicParameters(parameters)
     if np.any(parameters[1:4]):
         raise ModelError(

@@ -1,9 +1,9 @@
-"""How a robot's recordings name things: the table ``[recording]`` of a setup file."""
+"""Names and units of a robot's recordings: the table ``[recording]`` of a setup file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from steelyard.model.toml_table import TomlTable
 
 STANDARD_GRAVITY = 9.80665
-"""What a kilogram weighs (N) on a scale that was calibrated in kilograms, and one g (m/s²) of an accelerometer."""
+"""Standard gravity, m/s² (CGPM 1901): newtons of a force in kilograms, and one g of an accelerometer."""
 
 UNITS = {
     **dict.fromkeys(("rad", "rad/s", "m", "N", "N m", "Nm", "m/s^2", "m/s²"), 1.0),
@@ -38,7 +38,7 @@ TIME_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Units of time, as parts of a second."""
 
 CLOCKS = ("message", "receive")
-"""What a bag can be read by: the times that messages carry, or those of their receipt."""
+"""Time of a bag's samples: the time stamps of the messages, or the times of their receipt."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ColumnSource:
 
 @dataclass(frozen=True)
 class ArraySource:
-    """The columns that the channels of an array hold, in order, and what they are multiplied with."""
+    """The columns that the channels of an array hold, in order, and their scale to SI units."""
 
     names: tuple[str, ...]
     scale: float = 1.0
@@ -60,12 +60,12 @@ class ArraySource:
 
 @dataclass(frozen=True)
 class RecordingMap:
-    """How recordings name things, where that is not Steelyard's way.
+    """Names and units of recordings, where they are not Steelyard's.
 
     Attributes:
         time: The column or array of time, if it is not found by its name.
-        time_unit: Its unit, if its name does not say it.
-        clock: Of a bag: the time that messages carry ("message"), or that of their receipt ("receive").
+        time_unit: Its unit, if its name does not state it.
+        clock: Of a bag: the time stamps of messages ("message"), or the times of their receipt ("receive").
         columns: By Steelyard's name, or pattern of it, where a column comes from; ``*`` is the same text in both.
         arrays: By the name of an array of several channels, the columns that these are.
         topics: By topic of a bag, the sensor that it belongs to, or "joints", "commands", "base" or "ignore".
@@ -80,36 +80,34 @@ class RecordingMap:
 
     @property
     def changes_columns(self) -> bool:
-        """Whether it renames or scales columns, or says what time is: applied twice, it would spoil a recording."""
+        """Whether it renames or scales columns, or defines time, so that it must not be applied twice."""
         return bool(self.columns or self.arrays or self.time or self.time_unit)
 
 
 def parse_recording_map(table: TomlTable) -> RecordingMap:
-    """Gives the map that the table ``[recording]`` describes.
+    """Return the map that the table ``[recording]`` describes.
 
     Raises:
         ModelError: Something in it is wrong; the message says what and where.
     """
     columns, arrays, topics = (table.table(key) for key in ("columns", "arrays", "topics"))
-    recording = RecordingMap(
+    return RecordingMap(
         time=table.text("time", None),
-        time_unit=cast("Any", table.choice("time_unit", tuple(TIME_UNITS), None)),
-        clock=cast("Any", table.choice("clock", CLOCKS, None)),
+        time_unit=table.choice("time_unit", tuple(TIME_UNITS), None),
+        clock=table.choice("clock", CLOCKS, None),
         columns={key: _column(columns, key) for key in columns},
         arrays={key: _array(arrays, key) for key in arrays},
         topics={key: topics.text(key) for key in topics},
     )
-    table.finish()
-    return recording
 
 
 def _column(table: TomlTable, key: str) -> ColumnSource:
     if isinstance(table.contents[key], str):
         source = ColumnSource(table.text(key))
     else:
-        inner = table.table(key)
-        source = ColumnSource(inner.text("from"), _scale(inner), inner.number("offset", 0.0))
-        inner.finish()
+        source = table.table(key).parse(
+            lambda inner: ColumnSource(inner.text("from"), _scale(inner), inner.number("offset", 0.0))
+        )
     if key.count("*") != source.name.count("*"):
         raise table.error(f"the patterns {key!r} and {source.name!r} must have the same number of '*'", key)
     return source
@@ -118,10 +116,7 @@ def _column(table: TomlTable, key: str) -> ColumnSource:
 def _array(table: TomlTable, key: str) -> ArraySource:
     if isinstance(table.contents[key], list):
         return ArraySource(_names(table, key))
-    inner = table.table(key)
-    source = ArraySource(_names(inner, "columns"), _scale(inner))
-    inner.finish()
-    return source
+    return table.table(key).parse(lambda inner: ArraySource(_names(inner, "columns"), _scale(inner)))
 
 
 def _names(table: TomlTable, key: str) -> tuple[str, ...]:

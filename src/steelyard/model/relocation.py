@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 
 def relative_reference(reference: str, old_file: Path, new_file: Path) -> str | None:
-    """Gives how `new_file` must name what `old_file` names `reference`; None where the name stays right.
+    """Return the path by which `new_file` refers to what `old_file` calls `reference`; None if it stays the same.
 
     Only relative paths change, and only when the folder does.
     """

@@ -1,7 +1,7 @@
-"""The setup file: one TOML per robot that says where its model, sensors and soles are.
+"""The setup file: one TOML per robot that names its model, sensors and soles.
 
-Reading checks everything that can be known without the model: keys, types, shapes. Whether a frame exists or a pattern
-matches is checked against the model, when the two meet in `build_model`.
+Reading checks everything that does not need the model: keys, types, shapes. `build_model` checks whether frames exist
+and patterns match.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Imu:
     Attributes:
         name: Prefix of its columns.
         frame: The frame in whose axes it measures.
-        delay: Seconds by which its readings come late; taken out when a recording is read.
+        delay: Delay of its readings, s; removed when a recording is read.
     """
 
     name: str
@@ -59,7 +59,7 @@ class WrenchSensor:
             above its frame, and measures what the part below exerts on the part above.
         sign: "on_robot", or "on_environment" where it measures the opposite.
         axes: The components that it measures, of `WRENCH_AXES`.
-        delay: Seconds by which its readings come late; taken out when a recording is read.
+        delay: Delay of its readings, s; removed when a recording is read.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Sole:
         name: Its name.
         frame: The frame in which its corners are given.
         vertices: Its corners in order around it, shape (n, 3), m.
-        wrench: Name of the wrench sensor that feels it, if one does.
+        wrench: Name of the wrench sensor that measures its contact, if any.
     """
 
     name: str
@@ -104,7 +104,7 @@ class MirrorRule:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """Everything that a setup file says.
+    """The contents of a setup file.
 
     Attributes:
         path: The file, or None for a model without one.
@@ -117,9 +117,9 @@ class Setup:
         mirror: Which links are mirror images, or None.
         volumes: By pattern of link, the box that holds its centre of mass: least and greatest corner in its joint
             frame, shape (2, 3), m.
-        constraints: What must hold of the parameters, in order; see `steelyard.model.constraints`.
+        constraints: Constraints on the parameters, in order; see `steelyard.model.constraints`.
         locks: By pattern of joint, the position at which it is locked.
-        recording: How recordings name things, where that is not Steelyard's way.
+        recording: Names and units of recordings, where they are not Steelyard's.
         contents: The file as plain tables, to be stored with results.
     """
 
@@ -137,15 +137,19 @@ class Setup:
     recording: RecordingMap = field(default_factory=RecordingMap)
     contents: Mapping[str, Any] = field(default_factory=dict)
 
+    def error(self, message: str, *names: str) -> ModelError:
+        """Return the error to raise, with the path of the file."""
+        return ModelError(message, path=self.path, names=names)
+
 
 def ready_setups() -> list[str]:
-    """Gives the names of the setups that come with Steelyard."""
+    """Return the names of the setups that come with Steelyard."""
     folder = resources.files("steelyard.setups")
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def read_setup(source: str | Path) -> Setup:
-    """Reads a setup: one that comes with Steelyard, by its name, or a TOML file.
+    """Read a setup: one that comes with Steelyard, by its name, or a TOML file.
 
     Raises:
         ModelError: There is no such setup, or something in it is wrong; the message says what and where.
@@ -177,38 +181,36 @@ def read_setup(source: str | Path) -> Setup:
 
 
 def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
-    """Gives the setup that the tables of a TOML file describe; see `read_setup`."""
+    """Return the setup that the tables of a TOML file describe; see `read_setup`."""
     top = TomlTable(contents, "the setup", path)
-    model = top.table("model")
-    file = model.text("file", None)
-    base = model.choice("base", ("floating", "fixed"), None)
-    model.finish()
-    imus = tuple(_imu(table) for table in top.tables("imu"))
-    sensors = tuple(_wrench_sensor(table) for table in top.tables("wrench_sensor"))
-    soles = tuple(_sole(table, [sensor.name for sensor in sensors]) for table in top.tables("sole"))
+    file, base = top.table("model").parse(
+        lambda table: (table.text("file", None), table.choice("base", ("floating", "fixed"), None))
+    )
+    imus = tuple(table.parse(_imu) for table in top.tables("imu"))
+    sensors = tuple(table.parse(_wrench_sensor) for table in top.tables("wrench_sensor"))
+    known = [sensor.name for sensor in sensors]
+    soles = tuple(table.parse(lambda each: _sole(each, known)) for table in top.tables("sole"))
     for kind, named in (("imu", imus), ("wrench_sensor", sensors), ("sole", soles)):
         names = [entry.name for entry in cast("Sequence[Imu]", named)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise top.error(f"two [[{kind}]] are called {repeated[0]!r}; give each its own name", repeated[0])
-    torque = top.table("torque")
-    measured = torque.texts("measured", ())
-    torque.finish()
+    measured = top.table("torque").parse(lambda table: table.texts("measured", ()))
     volumes = top.table("volume")
     locks = top.table("lock")
     setup = Setup(
         path=path,
         model_file=file,
-        base=cast("BaseKind | None", base),
+        base=base,
         imus=imus,
         wrench_sensors=sensors,
         soles=soles,
         torques_measured=measured,
-        mirror=_mirror(top.table("mirror")) if "mirror" in contents else None,
+        mirror=top.table("mirror").parse(_mirror) if "mirror" in contents else None,
         volumes={key: volumes.box(key) for key in volumes},
         constraints=parse_constraint_table(top.table("constraints")),
         locks={key: locks.position(key) for key in locks},
-        recording=parse_recording_map(top.table("recording")),
+        recording=top.table("recording").parse(parse_recording_map),
         contents=contents,
     )
     top.finish()
@@ -216,32 +218,26 @@ def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
 
 
 def _imu(table: TomlTable) -> Imu:
-    imu = Imu(table.text("name"), table.text("frame"), table.number("delay", 0.0))
-    table.finish()
-    return imu
+    return Imu(table.text("name"), table.text("frame"), table.number("delay", 0.0))
 
 
 def _wrench_sensor(table: TomlTable) -> WrenchSensor:
-    axes = tuple(cast("str", table.text("axes", " ".join(WRENCH_AXES))).split())
+    axes = table.text("axes", " ".join(WRENCH_AXES)).split()
     unknown = [axis for axis in axes if axis not in WRENCH_AXES]
     if unknown or not axes or len(set(axes)) < len(axes):
         raise table.error(f"'axes' is {' '.join(axes)!r}; write some of {' '.join(WRENCH_AXES)!r}", *unknown)
-    sensor = WrenchSensor(
+    return WrenchSensor(
         name=table.text("name"),
         frame=table.text("frame"),
-        at=cast("Literal['ground', 'joint']", table.choice("at", ("ground", "joint"), "ground")),
-        sign=cast(
-            "Literal['on_robot', 'on_environment']", table.choice("sign", ("on_robot", "on_environment"), "on_robot")
-        ),
+        at=table.choice("at", ("ground", "joint"), "ground"),
+        sign=table.choice("sign", ("on_robot", "on_environment"), "on_robot"),
         axes=tuple(axis for axis in WRENCH_AXES if axis in axes),
         delay=table.number("delay", 0.0),
     )
-    table.finish()
-    return sensor
 
 
 def _sole(table: TomlTable, sensors: Sequence[str]) -> Sole:
-    vertices = table.points("vertices")
+    vertices = table.array("vertices", (-1, 3), "a list of points [x, y, z]")
     if len(vertices) < 3 or np.linalg.matrix_rank(vertices - vertices.mean(axis=0), tol=1e-6) < 2:
         raise table.error("'vertices' must be at least three corners that are not on one line")
     wrench = table.text("wrench", None)
@@ -249,15 +245,11 @@ def _sole(table: TomlTable, sensors: Sequence[str]) -> Sole:
         raise table.error(
             f"'wrench' is {wrench!r}, but no [[wrench_sensor]] has this name{did_you_mean(wrench, sensors)}"
         )
-    sole = Sole(table.text("name"), table.text("frame"), vertices, wrench)
-    table.finish()
-    return sole
+    return Sole(table.text("name"), table.text("frame"), vertices, wrench)
 
 
 def _mirror(table: TomlTable) -> MirrorRule:
-    plane = cast("Literal['xy', 'xz', 'yz']", table.choice("plane", ("xy", "xz", "yz"), "xz"))
+    plane = table.choice("plane", ("xy", "xz", "yz"), "xz")
     pairs = table.pairs("pairs")
     posture = table.table("posture")
-    rule = MirrorRule(plane, pairs, {key: posture.number(key) for key in posture})
-    table.finish()
-    return rule
+    return MirrorRule(plane, pairs, {key: posture.number(key) for key in posture})

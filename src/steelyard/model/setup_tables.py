@@ -1,4 +1,4 @@
-"""A Setup as plain tables again, to be stored with results."""
+"""A Setup as plain tables, to be stored with results."""
 
 from __future__ import annotations
 
@@ -13,26 +13,16 @@ if TYPE_CHECKING:
 
 
 def setup_tables(setup: Setup) -> dict[str, Any]:
-    """Gives the tables of a setup file that says what `setup` says; `parse_setup` reads them.
+    """Return the tables of a setup file with the contents of `setup`; `parse_setup` reads them.
 
-    The setup's own fields count, not the file that it came from: it may have been changed since. How recordings name
-    things is taken from the file.
+    They come from the setup's fields, which may have been changed since the file was read; only ``[recording]`` comes
+    from the file.
     """
     model = {"file": setup.model_file, "base": setup.base}
     tables: dict[str, Any] = {
         "model": {key: value for key, value in model.items() if value is not None},
-        "imu": [{"name": imu.name, "frame": imu.frame, "delay": imu.delay} for imu in setup.imus],
-        "wrench_sensor": [
-            {
-                "name": sensor.name,
-                "frame": sensor.frame,
-                "at": sensor.at,
-                "sign": sensor.sign,
-                "axes": " ".join(sensor.axes),
-                "delay": sensor.delay,
-            }
-            for sensor in setup.wrench_sensors
-        ],
+        "imu": [dict(vars(imu)) for imu in setup.imus],
+        "wrench_sensor": [vars(sensor) | {"axes": " ".join(sensor.axes)} for sensor in setup.wrench_sensors],
         "sole": [
             {"name": sole.name, "frame": sole.frame, "vertices": sole.vertices.tolist()}
             | ({"wrench": sole.wrench} if sole.wrench is not None else {})
@@ -41,7 +31,7 @@ def setup_tables(setup: Setup) -> dict[str, Any]:
         "torque": {"measured": list(setup.torques_measured)},
         "volume": {pattern: np.asarray(box).tolist() for pattern, box in setup.volumes.items()},
         "constraints": constraint_table(setup.constraints),
-        "lock": {pattern: list(place) if isinstance(place, tuple) else place for pattern, place in setup.locks.items()},
+        "lock": {pattern: list(at) if isinstance(at, tuple) else at for pattern, at in setup.locks.items()},
     }
     if setup.mirror is not None:
         tables["mirror"] = {

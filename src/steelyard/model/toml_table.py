@@ -1,9 +1,9 @@
-"""A table of a TOML file that complains, with its place, about whatever is not as it should be."""
+"""Tables of a TOML file with typed values; errors say which table they are in."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -11,14 +11,16 @@ from steelyard.exceptions import ModelError
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from steelyard.arrays import FloatArray
 
+Built = TypeVar("Built")
+
 
 class TomlTable:
-    """A TOML table that knows its place, gives typed values, and complains about keys that nobody asked for."""
+    """A TOML table with typed values that refuses unknown keys; its errors name the table."""
 
     def __init__(self, contents: Any, where: str, path: Path | None) -> None:
         self.where = where
@@ -26,30 +28,40 @@ class TomlTable:
         if not isinstance(contents, dict):
             raise self.error(f"must be a table, not {contents!r}")
         self.contents = contents
-        self.asked: list[str] = []
+        self.read_keys: list[str] = []
 
     def error(self, message: str, *names: str) -> ModelError:
-        """Gives the error to raise, with the place in front."""
+        """Return the error to raise, with the name of the table in front."""
         return ModelError(f"in {self.where}: {message}", path=self.path, names=names)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.contents)
 
     def finish(self) -> None:
-        """Complains about keys that nobody asked for."""
+        """Refuse keys that were never read.
+
+        Raises:
+            ModelError: There is one.
+        """
         for key in self.contents:
-            if key not in self.asked:
-                raise self.error(f"unknown key {key!r}{did_you_mean(key, self.asked)}", key)
+            if key not in self.read_keys:
+                raise self.error(f"unknown key {key!r}{did_you_mean(key, self.read_keys)}", key)
+
+    def parse(self, build: Callable[[TomlTable], Built]) -> Built:
+        """Return what `build` makes of this table, and refuse keys that it did not read."""
+        built = build(self)
+        self.finish()
+        return built
 
     def table(self, key: str) -> TomlTable:
-        """Gives the table under a key, empty where there is none."""
-        self.asked.append(key)
+        """Return the table under a key, empty where there is none."""
+        self.read_keys.append(key)
         outer = self.where.strip("[]") + "." if self.where.startswith("[") else ""
         return TomlTable(self.contents.get(key, {}), f"[{outer}{key}]", self.path)
 
     def tables(self, key: str) -> list[TomlTable]:
-        """Gives the tables of an array ``[[key]]``."""
-        self.asked.append(key)
+        """Return the tables of an array ``[[key]]``."""
+        self.read_keys.append(key)
         entries = self.contents.get(key, [])
         if not isinstance(entries, list):
             raise self.error(f"write [[{key}]] with two brackets: there may be several", key)
@@ -57,44 +69,44 @@ class TomlTable:
             TomlTable(entry, f"[[{key}]] number {number}", self.path) for number, entry in enumerate(entries, start=1)
         ]
 
-    def value(self, key: str, usual: Any, what: str) -> Any:
-        """Gives what stands under a key, whatever it is; `usual` where nothing does, unless that is `...`."""
-        self.asked.append(key)
+    def value(self, key: str, default: Any, what: str) -> Any:
+        """Return the value of a key of any type; `default` if it is missing, unless that is `...`."""
+        self.read_keys.append(key)
         if key in self.contents:
             return self.contents[key]
-        if usual is ...:
-            near = [given for given in self.contents if given not in self.asked and did_you_mean(key, [given])]
+        if default is ...:
+            near = [given for given in self.contents if given not in self.read_keys and did_you_mean(key, [given])]
             raise self.error(
                 f"{key!r} is missing; write {what}" + "".join(f" (you wrote {x!r})" for x in near[:1]), key
             )
-        return usual
+        return default
 
-    def text(self, key: str, usual: Any = ...) -> Any:
-        """Gives a text that is not empty."""
-        value = self.value(key, usual, "a text")
-        if value is not usual and (not isinstance(value, str) or not value):
+    def text(self, key: str, default: Any = ...) -> Any:
+        """Return a text that is not empty."""
+        value = self.value(key, default, "a text")
+        if value is not default and (not isinstance(value, str) or not value):
             raise self.error(f"{key!r} is {value!r}; write a text", key)
         return value
 
-    def texts(self, key: str, usual: Sequence[str]) -> tuple[str, ...]:
-        """Gives a list of texts; "all" is the pattern that matches everything."""
-        value = self.value(key, usual, "a list of names")
+    def texts(self, key: str, default: Sequence[str]) -> tuple[str, ...]:
+        """Return a list of texts; "all" is the pattern that matches everything."""
+        value = self.value(key, default, "a list of names")
         if value == "all":
             return ("*",)
         if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
             raise self.error(f'{key!r} is {value!r}; write a list of names, or "all"', key)
         return tuple(value)
 
-    def choice(self, key: str, choices: Sequence[str], usual: str | None) -> str | None:
-        """Gives one of a few words."""
-        value = self.value(key, usual, " or ".join(choices))
+    def choice(self, key: str, choices: Sequence[str], default: str | None) -> Any:
+        """Return one of `choices`."""
+        value = self.value(key, default, " or ".join(choices))
         if value is not None and value not in choices:
             raise self.error(f"{key!r} is {value!r}; write {' or '.join(map(repr, choices))}", key)
-        return cast("str | None", value)
+        return value
 
-    def number(self, key: str, usual: Any = ...) -> float:
-        """Gives a finite number."""
-        value = self.value(key, usual, "a number")
+    def number(self, key: str, default: Any = ...) -> float:
+        """Return a finite number."""
+        value = self.value(key, default, "a number")
         try:
             number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
         except OverflowError:
@@ -104,14 +116,14 @@ class TomlTable:
         return number
 
     def position(self, key: str) -> float | tuple[float, ...]:
-        """Gives a joint's position: a number, or a quaternion."""
+        """Return a joint's position: a number, or a quaternion."""
         if isinstance(self.contents[key], list):
             values = self.array(key, (4,), "a number, or a quaternion [x, y, z, w] for a ball joint")
             return tuple(float(value) for value in values)
         return self.number(key)
 
     def array(self, key: str, shape: tuple[int, ...], what: str) -> FloatArray:
-        """Gives an array of finite numbers; −1 in the shape stands for any length."""
+        """Return an array of finite numbers; −1 in the shape stands for any length."""
         value = self.value(key, ..., what)
         try:
             as_written = np.asarray(value)
@@ -126,19 +138,15 @@ class TomlTable:
         array.setflags(write=False)
         return array
 
-    def points(self, key: str) -> FloatArray:
-        """Gives points, shape (n, 3)."""
-        return self.array(key, (-1, 3), "a list of points [x, y, z]")
-
     def box(self, key: str) -> FloatArray:
-        """Gives a box, shape (2, 3): least and greatest corner."""
+        """Return a box, shape (2, 3): least and greatest corner."""
         box = self.array(key, (2, 3), "a box [[x, y, z], [x, y, z]]: least and greatest corner")
         if not np.all(box[0] < box[1]):
             raise self.error(f"the box of {key!r} is empty: every number of the first corner must be the smaller", key)
         return box
 
     def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
-        """Gives pairs of patterns with equally many ``*``."""
+        """Return pairs of patterns with the same number of ``*``."""
         value = self.value(key, ..., 'pairs of patterns like ["left_*", "right_*"]')
         pairs = []
         for pair in value if isinstance(value, list) else [value]:

@@ -1,9 +1,9 @@
 """Writing a model's parameters back into its file, everything else untouched.
 
-A link is often several parts welded together. Its new parameters go into its heaviest part, which becomes the link less
-its other parts; these stay as the file has them. Where that remainder would be no possible body, the heaviest part
-takes the whole link and the others lose their mass; but parts behind a joint that is only locked here need their mass
-elsewhere, and so each takes its share of the change. Both are said. What is written is read again, before it replaces
+A link is often several parts welded together. Its heaviest part gets the link's new parameters less those of the other
+parts, which stay as the file has them. If that remainder is not a possible body, the heaviest part gets the whole link
+and the others lose their mass; but if a part is behind a joint that is only locked in this model, where it needs its
+own mass, every part gets a share of the change. A note reports both. The result is read again before it replaces
 anything.
 """
 
@@ -22,7 +22,8 @@ from steelyard.model.consistency import (
     scaled_pseudo_inertia,
 )
 from steelyard.model.files.packages import as_path, is_folder
-from steelyard.model.loading import build_model
+from steelyard.model.files.xml_document import parse_xml
+from steelyard.model.loading import build_model, describe_document
 from steelyard.model.parameters import change_frame
 from steelyard.whole_file import draft_of
 from steelyard.wording import in_words
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from steelyard.model.model import Model
 
 ROUND_TRIP = 1e-12
-"""Relative error up to which parameters read again count as those written."""
+"""Relative error up to which parameters read again count as those written: some thousand roundings of doubles, which a
+change of frame and an eigenvalue decomposition need. Set by judgement."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class WrittenModel:
 
     Attributes:
         path: The file.
-        notes: What a user should know: parts that were merged, paths that were adjusted.
+        notes: Sentences for the user: parts that were merged, paths that were adjusted.
     """
 
     path: Path
@@ -52,7 +54,7 @@ class WrittenModel:
 
 
 def write_model(model: Model, path: str | Path) -> WrittenModel:
-    """Writes a model's parameters into a copy of the file that it came from.
+    """Write a model's parameters into a copy of the file that it came from.
 
     Links whose parameters are those of the file stay as they are, byte by byte. The file appears complete or not at
     all.
@@ -62,7 +64,7 @@ def write_model(model: Model, path: str | Path) -> WrittenModel:
         path: Where to write; the ending must be that of the model's own format.
 
     Raises:
-        ModelError: A link has a mass that no file can hold, the ending is another format's, or the folder is missing.
+        ModelError: The mass of a link is not positive, the ending is another format's, or the folder is missing.
     """
     target = as_path(path)
     content, notes = rewrite(model, target)
@@ -71,11 +73,11 @@ def write_model(model: Model, path: str | Path) -> WrittenModel:
 
 
 def rewrite(model: Model, target: Path) -> tuple[bytes, list[str]]:
-    """Gives the bytes of the model's own file with its parameters, read again and found good, and what to tell of them.
+    """Return the bytes of the model's own file with its parameters, checked by reading them again, and notes.
 
     Args:
         model: The model.
-        target: Where they are going to be written.
+        target: Where they will be written.
 
     Raises:
         ModelError: As for `write_model`.
@@ -83,12 +85,12 @@ def rewrite(model: Model, target: Path) -> tuple[bytes, list[str]]:
     _refuse_other_format(model, target)
     changes, notes = plan_changes(model)
     content, remarks = model.description.file.with_parameters(changes, target)
-    _read_again(model, content, target)
+    _check_written(model, content, target)
     return content, [*notes, *remarks]
 
 
 def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
-    """Gives the new ten parameters of each part that changes, in the part's own frame, and what to tell the user."""
+    """Return the new ten parameters of each part that changes, in the part's own frame, and notes for the user."""
     changes: dict[str, FloatArray] = {}
     notes: list[str] = []
     impossible: list[str] = []
@@ -110,12 +112,14 @@ def plan_changes(model: Model) -> tuple[dict[str, FloatArray], list[str]]:
             back = member.placement.inverse()
             changes[member.part.name] = change_frame(share, back.rotation, back.translation)
     if impossible:
-        notes.insert(0, f"no real body has the parameters of {in_words(impossible)}; they are written as they are")
+        notes.insert(
+            0, f"the parameters of {in_words(impossible)} are physically impossible; they are written unchanged"
+        )
     return changes, notes
 
 
 def _divide(body: Body, wanted: FloatArray) -> tuple[list[tuple[Member, FloatArray]], list[str]]:
-    """Gives new parameters, in the body's frame, to the parts of a body that change; and a note if several do."""
+    """Return the new parameters, in the body's frame, of the parts of a body that change, and a note if several do."""
     massive = [member for member in body.members if not member.part.massless]
     carrier = max(massive, key=lambda member: float(member.part.parameters[0]))
     rest = [member for member in massive if member is not carrier]
@@ -124,18 +128,18 @@ def _divide(body: Body, wanted: FloatArray) -> tuple[list[tuple[Member, FloatArr
         return [(carrier, remainder)], []
     names = [member.part.name for member in rest]
     trouble = (
-        f"link {body.name!r}: with {in_words(names)} as they are, nothing possible is left for {carrier.part.name!r}; "
+        f"link {body.name!r}: with {in_words(names)} unchanged, no possible body is left for {carrier.part.name!r}; "
     )
     if any(member.locked for member in massive) and is_possible(wanted):
-        return _stretch(massive, carrier, wanted), [trouble + "each takes its share of the change"]
+        return _stretch(massive, carrier, wanted), [trouble + "all parts share the change"]
     merged = [(carrier, wanted), *((member, np.zeros_like(wanted)) for member in rest)]
     return merged, [trouble + "their mass is merged into it"]
 
 
 def _stretch(massive: list[Member], carrier: Member, wanted: FloatArray) -> list[tuple[Member, FloatArray]]:
-    """Changes every part alike: ``P' = A P Aᵀ`` with the one positive ``A`` that takes the body to what is wanted.
+    """Change every part alike: ``P' = A P Aᵀ`` with the one positive definite ``A`` that gives the wanted sum.
 
-    Each part stays possible (or becomes so: impossible ones are projected first), and they add up to the whole.
+    Possible parts stay possible, impossible ones are projected first, and all add up to the whole.
     """
     parts = scaled_pseudo_inertia(project_to_interior([member.parameters_in_body for member in massive]))
     root = _square_root(parts.sum(axis=0))
@@ -167,13 +171,22 @@ def _refuse_other_format(model: Model, target: Path) -> None:
         raise ModelError("this is a folder; name a file in it", path=target)
 
 
-def _read_again(model: Model, content: bytes, target: Path) -> None:
-    """Checks that the bytes mean the parameters that they were made from."""
+def read_again(model: Model, content: bytes, target: Path) -> Model:
+    """Build a model from bytes as if they stood at `target`, with the same setup, base and locks.
+
+    Raises:
+        ModelError: They cannot be read.
+    """
     try:
-        description = model.description.file.describe(content, target)
-        again = build_model(description, model.setup, base=model.base, locks=model.locks)
+        description = describe_document(parse_xml(target, content))
+        return build_model(description, model.setup, base=model.base, locks=model.locks)
     except ModelError as error:
         raise ModelError(f"nothing was written, because the result could not be read again: {error}") from error
+
+
+def _check_written(model: Model, content: bytes, target: Path) -> None:
+    """Check that the bytes, read again, give the parameters of the model."""
+    again = read_again(model, content, target)
     if again.links != model.links:
         raise ModelError("read again, the written model has other links; it was not written", path=target)
     wrong = [
@@ -190,10 +203,10 @@ def _read_again(model: Model, content: bytes, target: Path) -> None:
 
 
 def round_trip_error(wanted: FloatArray, found: FloatArray) -> float:
-    """Gives the greatest relative error of mass, first moment and inertia, each against its own size.
+    """Return the greatest relative error of mass, first moment and inertia, each relative to its own size.
 
-    The first moment's size is at least the mass times the radius of gyration, so that a centre of mass near the
-    joint is not held to digits that a file cannot hold.
+    The size of the first moment is at least the mass times the radius of gyration, so that rounding is allowed for a
+    centre of mass near the joint.
     """
     mass = abs(wanted[0])
     inertia = float(np.linalg.norm(wanted[4:]))
@@ -207,7 +220,7 @@ def round_trip_error(wanted: FloatArray, found: FloatArray) -> float:
 
 
 def replace_model_file(target: Path, content: bytes) -> None:
-    """Writes a file completely, or leaves what was there.
+    """Write a file completely, or leave the old one.
 
     Raises:
         ModelError: It cannot be written.

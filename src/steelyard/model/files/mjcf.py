@@ -1,7 +1,7 @@
-"""MJCF: reading it with MuJoCo, the authority on its meaning, and writing parameters back into its text.
+"""MJCF: reading it through MuJoCo, which defines its meaning.
 
-MuJoCo resolves defaults, frames, angles and inertias from geometry; this file only asks it. The text is kept beside,
-with every ``<include>`` put in its place, so that it can be edited where a number changes.
+MuJoCo resolves defaults, frames, angles and inertias from geometry. The text is kept too, with every ``<include>``
+expanded, so that it can be edited where a number changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def describe_mjcf(document: XmlDocument) -> Description:
-    """Gives the description of an MJCF model.
+    """Return the description of an MJCF model.
 
     Joints are numbered in the order of the file, as MuJoCo numbers them.
 
@@ -49,7 +49,7 @@ def _import_mujoco(path: Path) -> Any:
 
 
 def compile_mjcf(document: XmlDocument) -> Any:
-    """Gives MuJoCo's specification of a document without includes, and the model that it compiles to.
+    """Compile a document without includes; return MuJoCo's specification and model.
 
     Raises:
         ModelError: MuJoCo does not accept it, or is not installed.
@@ -58,17 +58,17 @@ def compile_mjcf(document: XmlDocument) -> Any:
     try:
         spec = mujoco.MjSpec.from_string(document.content.decode("utf-8"))
         spec.modelfiledir = str(document.path.absolute().parent)
-        # Both would move frames away from where the text puts them.
+        # Both would move frames away from where the text places them.
         spec.compiler.fusestatic = False
         spec.compiler.alignfree = False
         return spec, spec.compile()
     except (ValueError, RuntimeError) as error:
-        said = " ".join(str(error).split())
-        raise ModelError(f"MuJoCo does not accept the model: {said}", path=document.path) from error
+        message = " ".join(str(error).split())
+        raise ModelError(f"MuJoCo does not accept the model: {message}", path=document.path) from error
 
 
 def _with_includes(document: XmlDocument) -> XmlDocument:
-    """Gives the document with each ``<include file=…/>`` replaced by what that file holds, as MuJoCo reads it."""
+    """Return the document with each ``<include file=…/>`` replaced by the contents of that file, as MuJoCo reads it."""
     seen = {document.path.resolve()}
     folders = [document.path.parent]
     while True:
@@ -76,7 +76,7 @@ def _with_includes(document: XmlDocument) -> XmlDocument:
         if element is None:
             return document
         name = element.attributes.get("file", "")
-        # From the main file's folder, or else from that of a file that was included before.
+        # Relative to the main file's folder, or else to that of a file that was included before.
         path = next((folder / name for folder in folders if (folder / name).is_file()), folders[0] / name)
         if path.resolve() in seen:
             raise ModelError(
@@ -108,10 +108,13 @@ class _Reader:
         self.spec, self.model = compiled
         self.names = [self.model.body(index).name for index in range(self.model.nbody)]
         self.joint_names = [self.model.joint(index).name for index in range(self.model.njnt)]
-        # MuJoCo lets bodies and joints go unnamed; here everything has a name, and no two have the same.
+        # MuJoCo allows bodies and joints without a name; here every one gets a unique name.
         self.taken = {*self.names, *self.joint_names}
         self.names = [name or self.fresh_name(f"body_{index}") for index, name in enumerate(self.names)]
         self.joint_names = [name or self.fresh_name(f"joint_{index}") for index, name in enumerate(self.joint_names)]
+
+    def error(self, message: str, *names: str) -> ModelError:
+        return ModelError(message, path=self.path, names=names)
 
     def fresh_name(self, wanted: str) -> str:
         while wanted in self.taken:
@@ -150,7 +153,6 @@ class _Reader:
                 {self.names[body]: elements[body] for body in bodies if body in elements},
                 {self.names[body]: parts[self.names[body]].parameters for body in bodies},
                 self.rewrites_inertia(),
-                describe_mjcf,
             ),
             root_placement=pin.SE3.Identity() if top == self.names[0] else self.body_placement(root),
             jointed_to_world=top == self.names[0],
@@ -160,23 +162,22 @@ class _Reader:
         return _placement(self.model.body_pos[body], self.model.body_quat[body])
 
     def find_root(self) -> int:
-        """Gives the body under the world that moves: the robot."""
+        """Return the one child of the world that moves: the robot's root."""
         model = self.model
         moving = {int(model.body_rootid[model.jnt_bodyid[joint]]) for joint in range(model.njnt)}
         if not moving:
-            raise ModelError("nothing in the model moves: it has no joint", path=self.path)
+            raise self.error("nothing in the model moves: it has no joint")
         if len(moving) > 1:
             names = [self.names[body] for body in sorted(moving)]
-            raise ModelError(
+            raise self.error(
                 f"the model has {len(moving)} roots, {in_words(names)}; remove from the world what does not belong to "
                 "the robot",
-                path=self.path,
-                names=names,
+                *names,
             )
         return moving.pop()
 
     def below(self, root: int) -> list[int]:
-        """Gives `root` and all bodies that hang on it, parents first, in MuJoCo's order."""
+        """Return `root` and all its descendants, parents first, in MuJoCo's order."""
         return [body for body in range(1, self.model.nbody) if int(self.model.body_rootid[body]) == root]
 
     def joints_of(self, body: int) -> list[int]:
@@ -194,8 +195,7 @@ class _Reader:
         tensor = (axes * model.body_inertia[body]) @ axes.T
         mass = float(model.body_mass[body])
         parameters = from_mass_com_inertia(mass, model.body_ipos[body], tensor)
-        geometries = tuple(self.geometries(body))
-        return Part(self.names[body], parameters, geometries)
+        return Part(self.names[body], parameters, tuple(self.geometries(body)))
 
     def geometries(self, body: int) -> Iterator[Geometry]:
         model, kinds = self.model, self.mujoco.mjtGeom
@@ -204,26 +204,27 @@ class _Reader:
             collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
             purpose: Literal["collision", "visual"] = "collision" if collides else "visual"
             placement = _placement(model.geom_pos[geom], model.geom_quat[geom])
-            radius, half, other = (float(x) for x in model.geom_size[geom])
+            x, y, z = (float(size) for size in model.geom_size[geom])
             kind = int(model.geom_type[geom])
             if kind == kinds.mjGEOM_SPHERE:
-                yield Geometry(purpose, "sphere", (radius,), placement)
+                yield Geometry(purpose, "sphere", (x,), placement)
             elif kind == kinds.mjGEOM_CAPSULE:
-                yield Geometry(purpose, "capsule", (radius, 2.0 * half), placement)
+                yield Geometry(purpose, "capsule", (x, 2.0 * y), placement)
             elif kind == kinds.mjGEOM_CYLINDER:
-                yield Geometry(purpose, "cylinder", (radius, 2.0 * half), placement)
+                yield Geometry(purpose, "cylinder", (x, 2.0 * y), placement)
             elif kind == kinds.mjGEOM_ELLIPSOID:
-                yield Geometry(purpose, "ellipsoid", (radius, half, other), placement)
+                yield Geometry(purpose, "ellipsoid", (x, y, z), placement)
             elif kind == kinds.mjGEOM_BOX:
-                yield Geometry(purpose, "box", (2.0 * radius, 2.0 * half, 2.0 * other), placement)
+                yield Geometry(purpose, "box", (2.0 * x, 2.0 * y, 2.0 * z), placement)
             elif kind == kinds.mjGEOM_MESH:
                 mesh = int(model.geom_dataid[geom])
                 start = int(model.mesh_vertadr[mesh])
                 vertices = np.array(model.mesh_vert[start : start + int(model.mesh_vertnum[mesh])], dtype=np.float64)
+                vertices.setflags(write=False)
                 yield Geometry(purpose, "mesh", (), placement, uri=model.mesh(mesh).name, vertices=vertices)
 
     def connect(self, body: int, parts: dict[str, Part]) -> list[Connection]:
-        """Gives the joints between a body and its parent; several joints of one body get massless parts between."""
+        """Return the joints between a body and its parent, with massless parts between several joints of one body."""
         model = self.model
         name = self.names[body]
         placement = self.body_placement(body)
@@ -237,7 +238,7 @@ class _Reader:
             joint = self.joint(index)
             step = np.array(model.jnt_pos[index], dtype=np.float64)
             offset = pin.SE3(np.eye(3), step - anchor)
-            # MuJoCo's positions count from `ref`; turning back by it commutes with the joint's own motion.
+            # The text places bodies at `ref`, not at zero; moving back by it commutes with the joint's own motion.
             start = -float(model.qpos0[model.jnt_qposadr[index]])
             back = joint.motion(np.array([start])) if joint.kind != "ball" else pin.SE3.Identity()
             last = number == len(joints) - 1
@@ -276,7 +277,7 @@ class _Reader:
         )
 
     def effort(self, joint: int) -> float:
-        """Gives the greatest torque that the joint's limits and actuators state."""
+        """Return the greatest torque that the joint's limits and actuators allow."""
         model = self.model
         if model.jnt_actfrclimited[joint]:
             return float(np.max(np.abs(model.jnt_actfrcrange[joint])))
@@ -290,7 +291,7 @@ class _Reader:
         return sum(torques) if torques else float("inf")
 
     def coupling(self, joint: int) -> Mimic | None:
-        """Gives the equality that makes `joint` follow another, if there is one."""
+        """Return the equality by which `joint` follows another, if there is one."""
         model, kinds = self.model, self.mujoco.mjtEq
         for equality in np.flatnonzero(model.eq_active0):
             kind, first, second = (int(x[equality]) for x in (model.eq_type, model.eq_obj1id, model.eq_obj2id))
@@ -306,7 +307,7 @@ class _Reader:
         return None
 
     def tendon_pulls(self, tendon: int, joint: int) -> bool:
-        """Tells whether a tendon runs over a joint as one of its own (a fixed tendon)."""
+        """Return whether a joint is part of a fixed tendon."""
         if tendon < 0:
             return False
         first, count = int(self.model.tendon_adr[tendon]), int(self.model.tendon_num[tendon])
@@ -324,11 +325,10 @@ class _Reader:
                 ends = [int(model.site_bodyid[site]) for site in ends]
             if model.eq_active0[equality] and set(ends) <= bodies:
                 names = [self.names[end] for end in ends]
-                raise ModelError(
+                raise self.error(
                     f"an equality ties {in_words(names)} together: the bodies form a loop. Steelyard identifies trees; "
                     'remove the equality, or set its active="false"',
-                    path=self.path,
-                    names=names,
+                    *names,
                 )
 
     def frames(self, bodies: list[int], connections: list[Connection]) -> dict[str, tuple[str, pin.SE3]]:
@@ -341,7 +341,7 @@ class _Reader:
         return frames
 
     def elements(self) -> dict[int, Element]:
-        """Gives the ``<body>`` element of each compiled body that has one."""
+        """Return the ``<body>`` element of each compiled body that has one."""
         written = [
             element
             for world in self.document.root.find_all("worldbody")
@@ -372,7 +372,3 @@ def _rotation(quaternion_wxyz: FloatArray) -> FloatArray:
 
 def _placement(position: FloatArray, quaternion_wxyz: FloatArray) -> pin.SE3:
     return pin.SE3(_rotation(quaternion_wxyz), np.array(position, dtype=np.float64))
-
-
-def _written(values: Any) -> str:
-    return " ".join(repr(float(value)) for value in values)

@@ -1,73 +1,52 @@
-"""Writing parameters back into the text of an MJCF model."""
+"""The text of an MJCF model, with its parameters written back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import ModelError
-from steelyard.model.files.xml_document import Edit, Element, XmlDocument, parse_xml, written
+from steelyard.model.description import ModelFile
+from steelyard.model.files.xml_document import Edit, Element, format_numbers
 from steelyard.model.parameters import to_mass_com_inertia
 from steelyard.model.relocation import relative_reference
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from steelyard.arrays import FloatArray
-    from steelyard.model.description import Description
 
 MAKERS_OF_BODIES = ("replicate", "attach", "composite", "flexcomp")
-"""Elements from which MuJoCo makes bodies that have no text of their own."""
+"""Elements from which MuJoCo generates bodies without an element of their own."""
 
 _INERTIA_ATTRIBUTES = ("fullinertia", "axisangle", "euler", "xyaxes", "zaxis")
 _REWRITERS_OF_INERTIA = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
-_ASSET_FOLDERS = ("assetdir", "meshdir", "texturedir")
+_ASSET_FOLDERS = {"assetdir", "meshdir", "texturedir"}
 
 
 @dataclass(frozen=True, eq=False)
-class MjcfFile:
+class MjcfFile(ModelFile):
     """An MJCF model that was read, ready to be written again.
 
     Attributes:
-        document: The text, includes in place.
-        elements: The ``<body>`` of each part; parts that MuJoCo made (replicate, attach) have none.
+        elements: The ``<body>`` of each part; parts that MuJoCo generates (replicate, attach) have none.
         parameters: The ten parameters of each part as read.
         rewritten: Whether the compiler's options change inertias that the text states.
-        reader: Reads such a document.
     """
 
-    document: XmlDocument
     elements: Mapping[str, Element]
     parameters: Mapping[str, FloatArray]
     rewritten: bool
-    reader: Callable[[XmlDocument], Description]
 
-    @property
-    def path(self) -> Path:
-        """Where it was read from."""
-        return self.document.path
-
-    @property
-    def format(self) -> Literal["MJCF"]:
-        """The kind of file."""
-        return "MJCF"
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the text, includes in place."""
-        return self.document.sha256
-
-    def describe(self, content: bytes, path: Path) -> Description:
-        """Reads the bytes of an MJCF model as if they stood at `path`."""
-        return self.reader(parse_xml(path, content))
+    format = "MJCF"
 
     def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
-        """Gives the file's bytes with new parameters for some bodies; see `ModelFile`."""
+        """Return the file's bytes with new parameters for some bodies; see `ModelFile`."""
         wanted = dict(changes)
         remarks = []
         if self.rewritten and changes:
@@ -79,7 +58,7 @@ class MjcfFile:
         missing = [name for name in wanted if name not in self.elements]
         if missing:
             raise ModelError(
-                f"{in_words(missing)}: no text of its own to write to, because the model uses "
+                f"{in_words(missing)}: no element of its own to write to, because the model uses "
                 f"<{'>, <'.join(MAKERS_OF_BODIES)}>; let MuJoCo expand it first (mj_saveLastXML), and load that file",
                 path=self.path,
                 names=missing,
@@ -99,10 +78,10 @@ class MjcfFile:
             axes[:, 0] = -axes[:, 0]
         quaternion = pin.Quaternion(np.asarray(axes))
         values: dict[str, str | None] = {
-            "pos": written(com),
-            "quat": written([quaternion.w, quaternion.x, quaternion.y, quaternion.z]),
-            "mass": written([float(mass)]),
-            "diaginertia": written(moments),
+            "pos": format_numbers(com),
+            "quat": format_numbers([quaternion.w, quaternion.x, quaternion.y, quaternion.z]),
+            "mass": format_numbers([float(mass)]),
+            "diaginertia": format_numbers(moments),
         }
         return self._state_inertial(body, values)
 
@@ -115,29 +94,23 @@ class MjcfFile:
         return [self.document.insert_first(body, f"<inertial {stated}/>")]
 
     def _edit_compilers(self, path: Path, remarks: list[str], *, restate: bool) -> list[Edit]:
-        """Gives the edits of ``<compiler>``: inertias as stated, and asset folders that hold from the new folder."""
-        compilers = [element for element in self.document.root.walk() if element.tag == "compiler"]
-        values: list[dict[str, str | None]] = []
-        for compiler in compilers:
+        """Return the edits of ``<compiler>``: inertias as stated, and asset folders relative to the new folder."""
+        edits: list[Edit] = []
+        stated: set[str] = set()
+        moved = False
+        for compiler in (element for element in self.document.root.walk() if element.tag == "compiler"):
             changed: dict[str, str | None] = {}
             if restate:
                 changed |= dict.fromkeys(key for key in _REWRITERS_OF_INERTIA if key in compiler.attributes)
                 if "inertiafromgeom" in compiler.attributes:
                     changed["inertiafromgeom"] = "auto"
-            values.append(changed)
-        stated = {key for compiler in compilers for key in _ASSET_FOLDERS if key in compiler.attributes}
-        moved = False
-        for compiler, changed in zip(compilers, values, strict=True):
-            for key in stated & compiler.attributes.keys():
+            for key in compiler.attributes.keys() & _ASSET_FOLDERS:
+                stated.add(key)
                 reference = relative_reference(compiler.attributes[key], self.path, path)
                 if reference is not None:
                     changed[key] = reference
                     moved = True
-        edits = [
-            edit
-            for compiler, changed in zip(compilers, values, strict=True)
-            for edit in self.document.set_attributes(compiler, changed)
-        ]
+            edits += self.document.set_attributes(compiler, changed)
         assets = any("file" in element.attributes for element in self.document.root.walk())
         here = relative_reference(".", self.path, path)
         if assets and here is not None and "assetdir" not in stated:

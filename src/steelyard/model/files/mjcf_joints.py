@@ -1,4 +1,4 @@
-"""Joints of an MJCF model that count from another zero: the edits of its text."""
+"""Edits of an MJCF model that shift the zeros of its joints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.exceptions import ModelError
 from steelyard.model.files.mjcf import compile_mjcf
-from steelyard.model.files.xml_document import Edit, Element, XmlDocument, written
+from steelyard.model.files.xml_document import Edit, Element, XmlDocument, format_numbers
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _REMEDY = "use the offsets file instead"
 _HINGE, _WRAPPED_JOINT, _JOINT_TRANSMISSIONS = 3, 1, (0, 1)
-"""MuJoCo's numbers of a hinge, of a joint in a fixed tendon, and of joints that actuators act on."""
+"""Values of mjJNT_HINGE, mjWRAP_JOINT, and mjTRN_JOINT with mjTRN_JOINTINPARENT."""
 
 
 def edit_mjcf_joints(document: XmlDocument, offsets: Mapping[str, float], source: Path) -> tuple[list[Edit], list[str]]:
-    """Gives the edits after which joints count in readings, and remarks.
+    """Return the edits after which joint positions are encoder readings, and remarks.
 
-    MuJoCo counts positions from ``ref``, at which bodies stand as the text places them, and so do its equalities: with
-    the offset d, ``ref``, ``range``, ``springref`` and the positions of keyframes all become less by d.
+    At ``ref`` bodies are where the text places them, and equalities are relative to it: with the offset d, ``ref``,
+    ``range``, ``springref`` and the positions of keyframes all decrease by d.
 
     Args:
         document: The MJCF model, includes in place.
@@ -33,7 +33,7 @@ def edit_mjcf_joints(document: XmlDocument, offsets: Mapping[str, float], source
         source: The file that the document came from, for messages.
 
     Raises:
-        ModelError: A joint has no text of its own, or a tendon adds its position to others'.
+        ModelError: A joint has no element of its own, or a tendon adds its position to others'.
     """
     offsets = {name: offset for name, offset in offsets.items() if offset}
     if not offsets:
@@ -48,7 +48,9 @@ def edit_mjcf_joints(document: XmlDocument, offsets: Mapping[str, float], source
     edits: list[Edit] = []
     for name, offset in offsets.items():
         if name not in elements:
-            raise ModelError(f"joint {name!r} has no text of its own to write to; {_REMEDY}", path=source, names=[name])
+            raise ModelError(
+                f"joint {name!r} has no element of its own to write to; {_REMEDY}", path=source, names=[name]
+            )
         index = model.joint(name).id
         _refuse_tendons(source, model, name, index)
         edits += document.set_attributes(elements[name], _positions(spec, model, index, offset))
@@ -59,29 +61,28 @@ def edit_mjcf_joints(document: XmlDocument, offsets: Mapping[str, float], source
     held = [name for name in offsets if _holds_position(model, model.joint(name).id)]
     remarks = []
     if held:
-        remarks.append(
-            f"actuators that hold {in_words(held)} in place count in readings now; their ranges are as before"
-        )
+        remarks.append(f"position actuators of {in_words(held)} take readings now; their ranges are unchanged")
     return edits, remarks
 
 
 def _positions(spec: Any, model: Any, joint: int, offset: float) -> dict[str, str | None]:
-    """Gives the attributes of a joint that count in positions, in the unit of the text."""
+    """Return the attributes of a joint that are positions, in the unit of the text."""
     turns = int(model.jnt_type[joint]) == _HINGE
     unit = math.degrees(1.0) if turns and spec.compiler.degree else 1.0
     address = int(model.jnt_qposadr[joint])
-    values: dict[str, str | None] = {"ref": written([unit * (float(model.qpos0[address]) - offset)])}
+    values: dict[str, str | None] = {"ref": format_numbers([unit * (float(model.qpos0[address]) - offset)])}
     if model.jnt_limited[joint]:
-        values["range"] = written(unit * (np.asarray(model.jnt_range[joint]) - offset))
+        values["range"] = format_numbers(unit * (np.asarray(model.jnt_range[joint]) - offset))
     if np.any(model.jnt_stiffness[joint]) or model.ntendon:
-        values["springref"] = written([unit * (float(model.qpos_spring[address]) - offset)])
+        values["springref"] = format_numbers([unit * (float(model.qpos_spring[address]) - offset)])
     return values
 
 
 def _shifted(key: Element, shifts: Mapping[int, float]) -> str:
     words = key.attributes["qpos"].split()
     return " ".join(
-        written([float(word) - shifts[number]]) if number in shifts else word for number, word in enumerate(words)
+        format_numbers([float(word) - shifts[number]]) if number in shifts else word
+        for number, word in enumerate(words)
     )
 
 
@@ -97,7 +98,7 @@ def _refuse_tendons(source: Path, model: Any, name: str, joint: int) -> None:
 
 
 def _holds_position(model: Any, joint: int) -> bool:
-    """Tells whether an actuator's force depends on the joint's position."""
+    """Return whether an actuator's force depends on the joint's position."""
     return any(
         int(model.actuator_trntype[actuator]) in _JOINT_TRANSMISSIONS
         and int(model.actuator_trnid[actuator, 0]) == joint

@@ -1,4 +1,4 @@
-"""Where ``package://`` files are: ROS paths, the folders above the model, and the installed example robots."""
+"""Resolution of ``package://`` URIs: ROS paths, the folders above the model, and the installed example robots."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SCHEMES = ("package", "model")
 
 
 def resolve_uri(uri: str, *, beside: Path | None = None, packages: Sequence[Path] = ()) -> Path | None:
-    """Gives the file that a URI or a path in a model file means, or None where a package is not found.
+    """Return the file that a URI or a path in a model file refers to, or None if a package is not found.
 
     Args:
         uri: ``package://name/rest``, ``model://name/rest``, ``file:///rest``, or a path.
-        beside: The file that holds the URI: relative paths start there, and packages are sought above it.
-        packages: Folders that hold packages, looked at first.
+        beside: The file that holds the URI: relative paths start in its folder, and packages are searched above it.
+        packages: Folders that hold packages, searched first.
     """
     try:
         parts = urlsplit(uri)
@@ -41,7 +41,7 @@ def resolve_uri(uri: str, *, beside: Path | None = None, packages: Sequence[Path
 
 
 def find_file(uri: str, *, beside: Path | None = None, packages: Sequence[Path] = ()) -> Path:
-    """Gives the file that `uri` means; see `resolve_uri`.
+    """Return the file that `uri` refers to; see `resolve_uri`.
 
     Raises:
         ModelError: There is no such package or file.
@@ -55,15 +55,15 @@ def find_file(uri: str, *, beside: Path | None = None, packages: Sequence[Path] 
             else "add the folder that holds it to ROS_PACKAGE_PATH"
         )
         raise ModelError(f"{uri}: no package {package!r} with this file is found; {remedy}", names=[package])
+    if is_folder(path):
+        raise ModelError("a folder, not a file; name the file in it", path=path)
     if not is_file(path):
-        folder = is_folder(path)
-        what = "a folder, not a file; name the file in it" if folder else "there is no such file; check the path"
-        raise ModelError(what, path=path)
+        raise ModelError("there is no such file; check the path", path=path)
     return path
 
 
 def as_path(text: str | Path) -> Path:
-    """Gives a path, with ``~`` for the home folder; a user that is unknown stays as written."""
+    """Return a path with ``~`` expanded; an unknown user stays as written."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -71,7 +71,7 @@ def as_path(text: str | Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Tells whether there is such a file; False also where the name is too long or the folder closed."""
+    """Return whether there is such a file; False also where the name is too long or access is denied."""
     try:
         return path.is_file()
     except OSError:
@@ -79,7 +79,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Tells whether there is such a folder; see `is_file`."""
+    """Return whether there is such a folder; see `is_file`."""
     try:
         return path.is_dir()
     except OSError:
@@ -103,7 +103,7 @@ def _package_folders(package: str, beside: Path | None, packages: Sequence[Path]
 
 
 def _installed_shares() -> Iterator[Path]:
-    """Gives the folders in which pip put the data of example-robot-data, if it is installed."""
+    """Yield the folder in which pip put the data of example-robot-data, if it is installed."""
     try:
         distribution = metadata.distribution("example-robot-data")
     except metadata.PackageNotFoundError:

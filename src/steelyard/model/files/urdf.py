@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import pinocchio as pin
 
 from steelyard.exceptions import ModelError
-from steelyard.model.description import Connection, Description, Geometry, Joint, JointKind, Mimic, Part, find_root
-from steelyard.model.files.xml_document import Edit, Element, XmlDocument, parse_xml, written
+from steelyard.model.description import (
+    Connection,
+    Description,
+    Geometry,
+    Joint,
+    JointKind,
+    Mimic,
+    ModelFile,
+    Part,
+    find_root,
+)
+from steelyard.model.files.xml_document import Edit, Element, XmlDocument, format_numbers
 from steelyard.model.parameters import PARAMETER_COUNT, from_mass_com_inertia, to_mass_com_inertia
 from steelyard.model.relocation import relative_reference
-from steelyard.wording import did_you_mean
+from steelyard.wording import count, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +38,12 @@ _KINDS: dict[str, JointKind] = {
     "fixed": "fixed",
     "floating": "free",
 }
-_TENSOR = (("ixx", "ixy", "ixz"), ("ixy", "iyy", "iyz"), ("ixz", "iyz", "izz"))
+_TENSOR_ENTRIES = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
+"""Row and column of each attribute of ``<inertia>`` (the format)."""
 
 
 def describe_urdf(document: XmlDocument) -> Description:
-    """Gives the description of a URDF.
+    """Return the description of a URDF.
 
     Sibling joints are numbered in alphabetical order, as Pinocchio numbers them, so that its ``q`` and ours agree.
 
@@ -43,33 +53,13 @@ def describe_urdf(document: XmlDocument) -> Description:
     return _Reader(document).describe()
 
 
-@dataclass(frozen=True, eq=False)
-class UrdfFile:
+class UrdfFile(ModelFile):
     """A URDF that was read, ready to be written again."""
 
-    document: XmlDocument
-
-    @property
-    def path(self) -> Path:
-        """Where it was read from."""
-        return self.document.path
-
-    @property
-    def format(self) -> Literal["URDF"]:
-        """The kind of file."""
-        return "URDF"
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the text."""
-        return self.document.sha256
-
-    def describe(self, content: bytes, path: Path) -> Description:
-        """Reads the bytes of a URDF as if they stood at `path`."""
-        return describe_urdf(parse_xml(path, content))
+    format = "URDF"
 
     def with_parameters(self, changes: Mapping[str, FloatArray], path: Path) -> tuple[bytes, list[str]]:
-        """Gives the file's bytes with new parameters for some links; see `ModelFile`."""
+        """Return the file's bytes with new parameters for some links; see `ModelFile`."""
         edits: list[Edit] = []
         for link in self.document.root.find_all("link"):
             name = link.attributes["name"]
@@ -78,9 +68,7 @@ class UrdfFile:
         remarks = []
         moved = self._relocate_meshes(path)
         if moved:
-            paths = (
-                "1 relative mesh path now leads" if len(moved) == 1 else f"{len(moved)} relative mesh paths now lead"
-            )
+            paths = count(len(moved), "relative mesh path now leads", "relative mesh paths now lead")
             remarks.append(f"{paths} from the new folder to the same files")
         return self.document.apply(edits + moved, path).encoded(), remarks
 
@@ -93,19 +81,15 @@ class UrdfFile:
             mass, com, tensor = to_mass_com_inertia(parameters)
         axes = _placement(self.document.path, origin).rotation
         tensor = axes.T @ tensor @ axes
-        place = written(com)
-        moments = {
-            key: written([tensor[row, column]])
-            for row, keys in enumerate(_TENSOR)
-            for column, key in enumerate(keys)
-            if column >= row
-        }
-        edits = self.document.set_attributes(cast("Element", inertial.find("mass")), {"value": written([float(mass)])})
+        position = format_numbers(com)
+        moments = {key: format_numbers([tensor[row, column]]) for key, (row, column) in _TENSOR_ENTRIES.items()}
+        stated = {"value": format_numbers([float(mass)])}
+        edits = self.document.set_attributes(cast("Element", inertial.find("mass")), stated)
         edits += self.document.set_attributes(cast("Element", inertial.find("inertia")), moments)
         if origin is None:
-            edits.append(self.document.insert_first(inertial, f'<origin xyz="{place}" rpy="0 0 0"/>'))
+            edits.append(self.document.insert_first(inertial, f'<origin xyz="{position}" rpy="0 0 0"/>'))
         else:
-            edits += self.document.set_attributes(origin, {"xyz": place})
+            edits += self.document.set_attributes(origin, {"xyz": position})
         return edits
 
     def _relocate_meshes(self, path: Path) -> list[Edit]:
@@ -146,11 +130,11 @@ class _Reader:
         connections = [self.connection(element, parts) for element in root.find_all("joint")]
         connections.sort(key=lambda connection: connection.joint.name)
         top = find_root(parts, connections, self.path)
-        hanging = self.hanging_joint(parts, connections, top)
-        if hanging is not None:
-            connections.remove(hanging)
+        floating_joint = self.world_joint(parts, connections, top)
+        if floating_joint is not None:
+            connections.remove(floating_joint)
             del parts[top]
-            top = hanging.child
+            top = floating_joint.child
         frames = {connection.joint.name: (connection.child, pin.SE3.Identity()) for connection in connections}
         return Description(
             name=root.attributes.get("name", self.path.stem),
@@ -158,32 +142,31 @@ class _Reader:
             connections=connections,
             root=top,
             frames=frames,
-            base=None if hanging is None else "floating",
+            base=None if floating_joint is None else "floating",
             file=UrdfFile(self.document),
-            root_placement=pin.SE3.Identity() if hanging is None else hanging.placement,
+            root_placement=pin.SE3.Identity() if floating_joint is None else floating_joint.placement,
         )
 
-    def hanging_joint(self, parts: Mapping[str, Part], connections: list[Connection], root: str) -> Connection | None:
-        """Gives the floating joint that hangs the whole robot on a massless world link, if there is one."""
+    def world_joint(self, parts: Mapping[str, Part], connections: list[Connection], root: str) -> Connection | None:
+        """Return the floating joint between a massless world link and the whole robot, if there is one."""
         floating = [connection for connection in connections if connection.joint.kind == "free"]
         siblings = [connection for connection in connections if connection.parent == root]
         for connection in floating:
             if siblings != [connection] or not parts[root].massless:
+                name = connection.joint.name
                 raise ModelError(
-                    f"joint {connection.joint.name!r} is floating inside the robot; only the base can float. Remove "
-                    "the joint if it hangs the robot in the world, or give it a type with an axis",
+                    f"joint {name!r} is floating inside the robot; only the base can float. Remove the joint if it "
+                    "connects the robot to the world, or give it a type with an axis",
                     path=self.path,
                     line=connection.line,
-                    names=[connection.joint.name],
+                    names=[name],
                 )
         return floating[0] if floating else None
 
     def part(self, element: Element) -> Part:
         name = self.text(element, "name", "a link")
         inertial = element.find("inertial")
-        parameters = np.zeros(PARAMETER_COUNT)
-        if inertial is not None:
-            parameters = self.inertial(inertial, name)
+        parameters = np.zeros(PARAMETER_COUNT) if inertial is None else self.inertial(inertial, name)
         geometries = tuple(
             geometry
             for purpose in ("visual", "collision")
@@ -200,9 +183,9 @@ class _Reader:
         mass = self.number(mass_element, "value", f"the mass of link {link!r}")
         if mass < 0.0:
             raise self.error(f"the mass of link {link!r} is {mass:g} kg; a mass is not negative", mass_element, link)
-        tensor = np.array(
-            [[self.number(tensor_element, key, f"{key} of link {link!r}") for key in row] for row in _TENSOR]
-        )
+        tensor = np.empty((3, 3))
+        for key, (row, column) in _TENSOR_ENTRIES.items():
+            tensor[row, column] = tensor[column, row] = self.number(tensor_element, key, f"{key} of link {link!r}")
         placement = _placement(self.path, inertial.find("origin"))
         return from_mass_com_inertia(mass, placement.translation, placement.rotation @ tensor @ placement.rotation.T)
 
@@ -222,16 +205,16 @@ class _Reader:
         if shape.tag == "mesh":
             scale = self.vector(shape, "scale") if "scale" in shape.attributes else (1.0, 1.0, 1.0)
             return [Geometry(purpose, "mesh", (), placement, self.text(shape, "filename", "a mesh"), scale)]
-        # An unknown shape says nothing about weight: leave it to the programs that draw it.
+        # Shapes of later versions of the format do not matter to inertial parameters.
         return []
 
     def connection(self, element: Element, parts: Mapping[str, Part]) -> Connection:
         name = self.text(element, "name", "a joint")
-        said = self.text(element, "type", f"joint {name!r}")
-        kind = _KINDS.get(said)
+        stated = self.text(element, "type", f"joint {name!r}")
+        kind = _KINDS.get(stated)
         if kind is None:
             raise self.error(
-                f"joint {name!r} has the type {said!r}, which Steelyard does not know{did_you_mean(said, _KINDS)}",
+                f"joint {name!r} has the type {stated!r}, which Steelyard does not know{did_you_mean(stated, _KINDS)}",
                 element,
                 name,
             )
@@ -288,14 +271,11 @@ class _Reader:
         mimic = element.find("mimic")
         if mimic is None:
             return None
-        values = {
-            key: self.number(mimic, key, f"the {key} of the mimic of joint {name!r}")
-            if key in mimic.attributes
-            else usual
-            for key, usual in (("multiplier", 1.0), ("offset", 0.0))
-        }
-        coefficients = (values["offset"], values["multiplier"])
-        return Mimic(self.text(mimic, "joint", f"the mimic of joint {name!r}"), coefficients)
+        values = {"multiplier": 1.0, "offset": 0.0}
+        for key in values.keys() & mimic.attributes:
+            values[key] = self.number(mimic, key, f"the {key} of the mimic of joint {name!r}")
+        leader = self.text(mimic, "joint", f"the mimic of joint {name!r}")
+        return Mimic(leader, (values["offset"], values["multiplier"]))
 
     def text(self, element: Element, key: str, what: str) -> str:
         value = element.attributes.get(key)
@@ -311,14 +291,14 @@ class _Reader:
 
 
 def read_number(path: Path, element: Element, key: str, what: str, *, finite: bool = True) -> float:
-    """Gives the number that an attribute holds.
+    """Return the number in an attribute.
 
     Raises:
         ModelError: It is missing or no number; or infinite, where that is not allowed.
     """
     text = element.attributes.get(key)
     try:
-        # Python takes 1_000 for a number; no other reader of model files does.
+        # Python accepts 1_000 as a number; other readers of model files do not.
         value = float(text) if text is not None and "_" not in text else math.nan
     except ValueError:
         value = math.nan

@@ -1,4 +1,4 @@
-"""Joints of a URDF that count from another zero: the edits of their text."""
+"""Edits of a URDF that shift the zeros of its joints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 
 from steelyard.model.files.urdf import read_number
-from steelyard.model.files.xml_document import Edit, Element, XmlDocument, written
+from steelyard.model.files.xml_document import Edit, Element, XmlDocument, format_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,13 +20,13 @@ _POSITIONS = {
     "safety_controller": ("soft_lower_limit", "soft_upper_limit"),
     "calibration": ("rising", "falling", "reference_position"),
 }
-"""What in a joint counts in positions, besides its origin and whom it follows."""
+"""Attributes of a joint's elements that are positions, besides its origin and its mimic."""
 
 
 def edit_urdf_joints(
     document: XmlDocument, joints: Mapping[str, Connection], offsets: Mapping[str, float]
 ) -> tuple[list[Edit], list[str]]:
-    """Gives the edits after which joints count in readings, and remarks.
+    """Return the edits after which joint positions are encoder readings, and remarks.
 
     With the offset d, ``true = reading + d``: the origin becomes ``origin · motion(d)``, because
     ``motion(d) · motion(reading) = motion(true)``, and positions become ``position − d``. Where
@@ -34,7 +34,7 @@ def edit_urdf_joints(
 
     Args:
         document: The URDF.
-        joints: What it says of its moving joints, by name.
+        joints: Its moving joints, by name.
         offsets: By joint, rad or m.
     """
     edits: list[Edit] = []
@@ -50,7 +50,7 @@ def edit_urdf_joints(
         edits += _couple(document, element, joints[name], offsets)
     remarks = []
     if edits and document.root.find("ros2_control") is not None:
-        remarks.append("positions in <ros2_control> are as they were; they count in readings now")
+        remarks.append("positions in <ros2_control> are unchanged, and are readings now")
     return edits, remarks
 
 
@@ -58,9 +58,9 @@ def _move_origin(document: XmlDocument, element: Element, connection: Connection
     placement = connection.placement * connection.joint.motion(np.array([offset]))
     values: dict[str, str | None]
     if connection.joint.kind == "prismatic":
-        values = {"xyz": written(placement.translation)}
+        values = {"xyz": format_numbers(placement.translation)}
     else:
-        values = {"rpy": written(pin.rpy.matrixToRpy(placement.rotation))}
+        values = {"rpy": format_numbers(pin.rpy.matrixToRpy(placement.rotation))}
     origin = element.find("origin")
     if origin is not None:
         return document.set_attributes(origin, values)
@@ -72,7 +72,7 @@ def _shift_positions(document: XmlDocument, element: Element, connection: Connec
     keys = [key for key in _POSITIONS.get(element.tag, ()) if key in element.attributes]
     joint = connection.joint
     if element.tag == "limit":
-        # A bound that is left out is zero, and moves like one that is stated; a continuous joint has none.
+        # A missing bound is zero, and shifts like a stated one; a continuous joint has none.
         keys = [] if joint.kind == "continuous" else list(_POSITIONS["limit"])
     values: dict[str, str | None] = {}
     for key in keys:
@@ -81,7 +81,7 @@ def _shift_positions(document: XmlDocument, element: Element, connection: Connec
             what = f"{key!r} in the <{element.tag}> of joint {joint.name!r}"
             position = read_number(document.path, element, key, what, finite=False)
         if np.isfinite(position):
-            values[key] = written([position - offset])
+            values[key] = format_numbers([position - offset])
     return document.set_attributes(element, values)
 
 
@@ -93,4 +93,4 @@ def _couple(
         return []
     constant, multiplier = mimic.coefficients
     shift = multiplier * offsets.get(mimic.leader, 0.0) - offsets.get(connection.joint.name, 0.0)
-    return document.set_attributes(follows, {"offset": written([constant + shift])}) if shift else []
+    return document.set_attributes(follows, {"offset": format_numbers([constant + shift])}) if shift else []

@@ -1,7 +1,7 @@
-"""XML read safely and changed surgically: every element knows where it stands in the text.
+"""XML documents whose elements know their position in the text, so that edits change nothing else.
 
-Model files are edited where a number changes and nowhere else, so that comments, order and formatting survive. The
-parser is expat without entities: a file that declares any is refused, which ends entity bombs and external files.
+Model files are edited only where a number changes: comments, order and formatting survive. The parser is expat without
+entities: a file that declares any is refused, which rules out entity expansion attacks and external files.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _DECLARED_ENCODING = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DEEPEST = 512
+"""Levels of nested elements that are accepted. Set by judgement: more than any robot has bodies in a chain, and few
+enough for the recursion of `Element.walk`."""
 
 
 @dataclass(eq=False)
@@ -52,15 +54,15 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def find(self, tag: str) -> Element | None:
-        """Gives the first child called `tag`."""
+        """Return the first child called `tag`, if there is one."""
         return next((child for child in self.children if child.tag == tag), None)
 
     def find_all(self, tag: str) -> list[Element]:
-        """Gives the children called `tag`, in order."""
+        """Return the children called `tag`, in order."""
         return [child for child in self.children if child.tag == tag]
 
     def walk(self) -> Iterator[Element]:
-        """Gives this element and all below it, in document order."""
+        """Yield this element and all below it, in document order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -99,25 +101,25 @@ class XmlDocument:
         return hashlib.sha256(self.content).hexdigest()
 
     def encoded(self) -> bytes:
-        """Gives the document as it goes into a file, in the encoding that it came in."""
+        """Return the document as bytes of a file, in the encoding that it was read in."""
         if self.encoding == "utf-8":
             return self.mark + self.content
         return self.mark + self.content.decode("utf-8").encode(self.encoding, errors="xmlcharrefreplace")
 
     def inner(self, element: Element) -> bytes:
-        """Gives the text between an element's tags; empty for ``<tag/>``."""
+        """Return the text between an element's tags; empty for ``<tag/>``."""
         if element.closed:
             return b""
         return self.content[element.content_start : self.content.rindex(b"</", element.content_start, element.end)]
 
     def indentation(self, element: Element) -> bytes:
-        """Gives the white space that stands before an element on its line."""
+        """Return the white space before an element on its line; empty if something else is there."""
         line_start = self.content.rfind(b"\n", 0, element.start) + 1
         before = self.content[line_start : element.start]
         return before if not before.strip() else b""
 
     def set_attributes(self, element: Element, values: Mapping[str, str | None]) -> list[Edit]:
-        """Gives the edits that set attributes (None removes one), leaving every other byte of the tag."""
+        """Return the edits that set attributes (None removes one) and keep every other byte of the tag."""
         tag = self.content[element.start : element.content_start]
         spans = {match.group(1).decode(): match for match in _ATTRIBUTE.finditer(tag)}
         edits = []
@@ -138,7 +140,7 @@ class XmlDocument:
         return edits
 
     def insert_first(self, parent: Element, text: str) -> Edit:
-        """Gives the edit that puts `text`, one line, before the first child of `parent`, indented like it."""
+        """Return the edit that inserts `text`, one line, before the first child of `parent`, indented like it."""
         newline = b"\r\n" if b"\r\n" in self.content[:4096] else b"\n"
         outer = self.indentation(parent)
         step = outer + b"  "
@@ -149,16 +151,13 @@ class XmlDocument:
             opened = self.content[parent.start : parent.content_start].rstrip(b"/> \t\r\n")
             replacement = opened + b">" + block + newline + outer + f"</{parent.tag}>".encode()
             return Edit(parent.start, parent.end, replacement)
-        if not self.inner(parent).strip():
-            return Edit(
-                parent.content_start,
-                self.content.rindex(b"</", parent.content_start, parent.end),
-                block + newline + outer,
-            )
+        inner = self.inner(parent)
+        if not inner.strip():
+            return Edit(parent.content_start, parent.content_start + len(inner), block + newline + outer)
         return Edit(parent.content_start, parent.content_start, block)
 
     def apply(self, edits: Iterable[Edit], path: Path) -> XmlDocument:
-        """Gives the document with `edits` carried out, parsed anew.
+        """Return the document with `edits` applied, parsed again.
 
         Raises:
             ValueError: Two edits overlap.
@@ -173,11 +172,8 @@ class XmlDocument:
         return XmlDocument(path, content, self.encoding, self.mark, _parse_elements(path, content))
 
 
-_HEAD = 1024
-
-
 def parse_xml(path: Path, raw: bytes) -> XmlDocument:
-    """Reads an XML document.
+    """Parse an XML document.
 
     Raises:
         ModelError: It is not well-formed, is in an unknown encoding, or declares entities.
@@ -186,7 +182,7 @@ def parse_xml(path: Path, raw: bytes) -> XmlDocument:
         raise ModelError("the file is empty; copy it again, or name another", path=path)
     mark, encoding = next(((mark, name) for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), (b"", ""))
     if not encoding:
-        if b"\0" in raw[:_HEAD]:
+        if b"\0" in raw[:1024]:
             raise ModelError("this is no text: it holds zero bytes; give a URDF or MJCF file", path=path)
         declared = _DECLARED_ENCODING.match(raw.lstrip()[:200])
         encoding = "utf-8" if declared is None else declared.group(1).decode("ascii")
@@ -204,7 +200,7 @@ def parse_xml(path: Path, raw: bytes) -> XmlDocument:
 
 
 def read_xml(path: Path) -> XmlDocument:
-    """Reads an XML file; see `parse_xml`.
+    """Read an XML file; see `parse_xml`.
 
     Raises:
         ModelError: Also when there is no such file, or it cannot be read.
@@ -225,14 +221,13 @@ def _parse_elements(path: Path, content: bytes) -> Element:
     roots: list[Element] = []
     open_elements: list[Element] = []
 
+    def refusal(message: str) -> ModelError:
+        return ModelError(message, path=path, line=parser.CurrentLineNumber)
+
     def start(tag: str, attributes: list[str]) -> None:
         position = parser.CurrentByteIndex
         if len(open_elements) >= _DEEPEST:
-            raise ModelError(
-                f"elements are nested more than {_DEEPEST} deep; this is no model file",
-                path=path,
-                line=parser.CurrentLineNumber,
-            )
+            raise refusal(f"elements are nested more than {_DEEPEST} deep; this is no model file")
         pairs = dict(zip(attributes[::2], attributes[1::2], strict=True))
         element = Element(tag, pairs, parser.CurrentLineNumber, position)
         element.content_start = _START_TAG.match(content, position).end()  # type: ignore[union-attr]  # expat saw the tag
@@ -245,19 +240,13 @@ def _parse_elements(path: Path, content: bytes) -> Element:
         element.end = element.content_start if element.closed else content.index(b">", parser.CurrentByteIndex) + 1
 
     def refuse_entity(name: str, *_rest: object) -> None:
-        raise ModelError(
-            f"the file declares the entity {name!r}; Steelyard expands none: write its text out in full",
-            path=path,
-            line=parser.CurrentLineNumber,
-        )
+        raise refusal(f"the file declares the entity {name!r}; Steelyard expands none: write its text out in full")
 
     def refuse_outside_type(_name: str, system: str | None, public: str | None, _internal: int) -> None:
         if system or public:
-            raise ModelError(
+            raise refusal(
                 f"the file refers to a document type elsewhere ({system or public}); Steelyard reads none: remove the "
-                "<!DOCTYPE>",
-                path=path,
-                line=parser.CurrentLineNumber,
+                "<!DOCTYPE>"
             )
 
     parser.StartElementHandler = start
@@ -268,13 +257,13 @@ def _parse_elements(path: Path, content: bytes) -> Element:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         raise ModelError(
-            f"the XML is broken: {expat.ErrorString(error.code)} (column {error.offset + 1}); mend it there",
+            f"the XML is broken: {expat.ErrorString(error.code)} (column {error.offset + 1}); correct it there",
             path=path,
             line=error.lineno,
         ) from error
     return roots[0]
 
 
-def written(values: Iterable[float]) -> str:
-    """Gives the shortest texts that read back as the same numbers, with spaces between."""
+def format_numbers(values: Iterable[float]) -> str:
+    """Return the shortest texts that read back as the same numbers, separated by spaces."""
     return " ".join(repr(float(value)) for value in values)

@@ -95,4 +95,5 @@ _SPHERE = _sphere_points()
 _ANGLES = np.linspace(0, 2 * np.pi, 32, endpoint=False)
 """Angles of the points of a circle, rad. Set by judgement: the polygon is within 0.5 % of the radius."""
 
-_CIRCLE = np.stack([np.cos(_ANGLES), np.sin(_ANGLES), np.zeros(len(_ANGLES))], axis=1)
+_CIRCLE = np.stack([np.cos(_ANGLES), np.sin(_ANGLES), np.zeros_like(_ANGLES)], axis=1)
+"""Points of the unit circle in the xy plane, shape (32, 3)."""
