@@ -180,7 +180,7 @@ def test_recordings_are_joined_by_their_clocks_or_set_apart():
     in_memory, lazy = both()
     first, second = in_memory.rows(0, 400), lazy.rows(400, 1000)
     assert_same(in_memory, join_recordings([first, second]))
-    with pytest.raises(RecordingError, match=r"begins at 0.000 s, before what it follows has ended at 9.990 s"):
+    with pytest.raises(RecordingError, match=r"begins at 0.000 s, before the previous recording ends at 9.990 s"):
         join_recordings([second, first])
     apart = join_recordings([second, first], gap=2.0)
     assert apart.time[600] - apart.time[599] == pytest.approx(2.0)
@@ -219,7 +219,7 @@ def test_the_temporary_file_goes_with_the_last_recording():
 
 def test_no_room_is_said_in_one_sentence(tmp_path):
     spool = Spool(NAMES, "walk.csv", memory=10, folder=tmp_path / "nowhere")
-    with pytest.raises(RecordingError, match=r"walk.csv: no room for it .* set TMPDIR"):
+    with pytest.raises(RecordingError, match=r"walk.csv: no space in .* set TMPDIR"):
         spool.append(table())
 
 

@@ -19,7 +19,7 @@ FEET = {
     **{f"{side}_foot.{axis}": ROWS + n for n, side in enumerate(("left", "right")) for axis in ("fx", "fz")},
 }
 
-BEFORE = "its columns were mapped already when it was written; the setup's map was not applied again"
+BEFORE = "its columns were mapped before it was written; the setup's map was not applied again"
 MAPS = {
     "exchange": {"columns": {"left_foot.*": "right_foot.*", "right_foot.*": "left_foot.*"}},
     "scale": {"columns": {"left_foot.fz": {"from": "left_foot.fz", "scale": 9.8}}},

@@ -70,7 +70,7 @@ def test_a_delay_of_a_sensor_moves_no_joint_and_no_pose():
 
 
 def test_too_many_rows_are_refused():
-    with pytest.raises(RecordingError, match=r"more than 100000000 rows; give a smaller rate"):
+    with pytest.raises(RecordingError, match=r"more than 100000000 rows; give a lower rate"):
         table().resampled(1e12)
     assert len(table().resampled(1e4)) == 9901
 

@@ -93,7 +93,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path):
         ("no/such/walk.csv", r"there is no folder .*; make it first"),
         ("folder.csv", r"is a folder; give the name of a file"),
         ("walk.xlsx", r"cannot be written as '.xlsx'"),
-        ("a\0b.csv", r"a.x00b.csv' is no name that a file can have"),
+        ("a\0b.csv", r"a.x00b.csv' is not a valid file name"),
         ("x" * 300 + ".csv", r"cannot be written \(File name too long\)"),
         ("walk.parqet", r"cannot be written as '.parqet'; did you mean '.parquet'"),
     ):

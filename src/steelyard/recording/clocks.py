@@ -1,4 +1,4 @@
-"""Clocks: units, repeated and backward times, and times since 1970 counted from a whole second."""
+"""Clocks: units, repeated and decreasing times, and times since 1970 counted from a whole second."""
 
 from __future__ import annotations
 
@@ -10,51 +10,74 @@ from steelyard.exceptions import RecordingError
 from steelyard.model import TIME_UNITS
 
 if TYPE_CHECKING:
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import BoolArray, FloatArray
 
 EPOCH = 100_000_000
-"""Seconds beyond which a clock counts from 1970; its times are then given from the first whole second."""
+"""Seconds from which a clock counts from 1970: three years, more than any uptime.
 
-_LARGEST_WHOLE = 2**62
-_RESTART = 1.0
+Its first whole second becomes zero.
+"""
+
+RESTART = 1.0
+"""Seconds by which a clock that jumps back was restarted.
+
+Set by judgement: messages out of order are off by far less.
+"""
+
+_LARGEST_WHOLE = 2**62  # half the range of 64 bits: differences of two times do not overflow
+
 _BACKWARD_SHARE = 0.01
-_REPEATED_SHARE = 0.6
-_LEAP_PERIODS = 1000.0
-_LEAP = 60.0
+"""Share of decreasing times from which a clock is refused.
 
-BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Set by judgement: loggers with several threads swap a few.
+"""
+
+_REPEATED_SHARE = 0.6
+"""Share of repeated times from which a clock is too coarse.
+
+Set by judgement: a logger that writes each row twice has 0.5.
+"""
+
+_LEAP_PERIODS = 1000.0
+"""Usual periods from which a step forward is a leap, if it exceeds `_LEAP` too.
+
+Set by judgement: slow logs pause longer.
+"""
+
+_LEAP = 60.0
+"""Seconds from which a step forward may be a leap to another clock. Set by judgement: shorter steps are pauses."""
 
 
 def check_range(stamps: Any, name: str) -> Any:
-    """Gives times that whole numbers of 64 bits can count.
+    """Return times as numbers that fit 64-bit integers.
 
     Raises:
-        RecordingError: One is beyond all reason.
+        RecordingError: One does not fit.
     """
     if stamps.dtype.kind in "bf":
         with np.errstate(over="ignore"):
             stamps = stamps.astype(np.int64 if stamps.dtype.kind == "b" else np.float64)
-    # Compared as two bounds: the size of the most negative number of 64 bits is itself negative.
+    # Two comparisons: the absolute value of the most negative 64-bit integer is itself negative.
     beyond = np.flatnonzero((stamps > _LARGEST_WHOLE) | (stamps < -_LARGEST_WHOLE))
     if len(beyond):
         raise RecordingError(
-            f"{name}: the time of row {beyond[0]} is {stamps[beyond[0]]}; that is no time", column="time"
+            f"{name}: the time of row {beyond[0]} is {stamps[beyond[0]]}, which is out of range", column="time"
         )
     return stamps
 
 
 def read_clock(stamps: Any, unit: str, name: str) -> tuple[FloatArray, int]:
-    """Gives seconds, and the epoch: the whole second since 1970 that they count from, or zero.
+    """Convert times to seconds, and return the epoch: the whole second since 1970 that they count from, or zero.
 
-    Whole numbers are counted from the epoch before they become seconds: no nanosecond is lost.
+    The epoch is subtracted from integers before they become floats: no nanosecond is lost.
 
     Args:
         stamps: Numbers in `unit`, shape (n,).
         unit: One of `TIME_UNITS`.
-        name: What is being read, for messages.
+        name: The file, for messages.
 
     Raises:
-        RecordingError: A time is missing, or beyond all reason.
+        RecordingError: A time is missing, or out of range.
     """
     if len(stamps) == 0:
         return np.empty(0), 0
@@ -76,29 +99,29 @@ def read_clock(stamps: Any, unit: str, name: str) -> tuple[FloatArray, int]:
 
 
 def _find_epoch(stamps: Any, parts: int) -> int:
-    """Gives the first whole second since 1970 of a clock that counts from there; a few stamps of zero do not matter."""
+    """Return the first whole second of a clock that counts from 1970, else zero; a few stamps of zero are ignored."""
     since = (stamps > EPOCH * parts) | (stamps < -EPOCH * parts)
     return int(stamps[np.argmax(since)] // parts) if 2 * np.count_nonzero(since) > len(stamps) else 0
 
 
 def clean_clock(time: FloatArray, name: str) -> tuple[BoolArray | None, list[str]]:
-    """Gives which rows to keep so that time increases, and what was wrong; None keeps all.
+    """Return which rows to keep so that time increases, None for all, and notes on the others.
 
-    A row whose time repeats the last one's, or lies before it, is dropped. A clock that jumps back by a second or more,
-    is often out of order, or mostly repeats itself, is refused: nobody can know which of its times are right.
+    A row whose time repeats the previous one, or lies before it, is dropped. A clock that jumps back by a second or
+    more, is often out of order, or mostly repeats itself, is refused: which of its times are right is unknown.
 
     Raises:
-        RecordingError: The clock started again, runs backwards, or is too coarse.
+        RecordingError: The clock was restarted, runs backwards, or is too coarse.
     """
     steps = np.diff(time)
     leaps = _find_leaps(time, steps)
     if len(time) == 0 or np.all(steps > 0.0):
         return None, leaps
     restart = int(np.argmin(steps))
-    if steps[restart] <= -_RESTART:
+    if steps[restart] <= -RESTART:
         raise RecordingError(
             f"{name}: the clock jumps back by {-steps[restart]:.3f} s after {time[restart]:.3f} s (row {restart}); cut "
-            'the recording there, or, for a bag, read it by the time of receipt (clock = "receive")',
+            'the recording there, or read a bag by the times of receipt (clock = "receive")',
             column="time",
         )
     latest = np.maximum.accumulate(time)
@@ -132,7 +155,7 @@ def clean_clock(time: FloatArray, name: str) -> tuple[BoolArray | None, list[str
 
 
 def _find_leaps(time: FloatArray, steps: FloatArray) -> list[str]:
-    """Gives a sentence where time leaps ahead by more than any pause explains."""
+    """Return a note if time leaps forward by more than any pause explains."""
     forward = steps[steps > 0.0]
     if len(forward) == 0 or np.max(forward) <= _LEAP:
         return []

@@ -1,4 +1,8 @@
-"""Column names: the one place that knows how Steelyard calls what a robot measures.
+"""Column names: the only module that knows how Steelyard names what a robot measures.
+
+``q.<joint>``, ``v.<joint>``, ``tau.<joint>`` and ``q_command.<joint>``, with ``.x`` … ``.w`` after a ball joint;
+``<sensor>.gyro.x``, ``<sensor>.accel.x`` and ``<sensor>.quat.x`` … ``.w`` of an inertial sensor; ``<sensor>.fx`` …
+``.nz`` of a wrench sensor; ``base.position.x`` and ``base.quat.x`` … ``.w`` of the robot's base.
 
 ``q.<joint>``, ``v.<joint>``, ``tau.<joint>`` and ``q_command.<joint>``, with ``.x`` … ``.w`` after a ball joint;
 ``<sensor>.gyro.x``, ``<sensor>.accel.x`` and ``<sensor>.quat.x`` … ``.w`` of an inertial sensor; ``<sensor>.fx`` …
@@ -63,10 +67,10 @@ class ColumnName:
 
 
 def parse_column(name: str, joints: Collection[str] = ()) -> ColumnName | None:
-    """Gives the parts of a Steelyard name, or None where it is none.
+    """Parse a Steelyard name; return None if it is none.
 
-    A joint's name may hold anything, dots too. Whether ``q.hip.x`` is the joint "hip.x" or an axis of the ball joint
-    "hip" only the model can say: it is the latter where "hip" is among `joints` and "hip.x" is not.
+    A joint's name may contain anything, dots too. Whether ``q.hip.x`` is the joint "hip.x" or an axis of the ball joint
+    "hip" depends on the model: it is the latter if "hip" is among `joints` and "hip.x" is not.
 
     Args:
         name: A column's name.
@@ -87,21 +91,21 @@ def parse_column(name: str, joints: Collection[str] = ()) -> ColumnName | None:
 
 
 def joint_columns(joint: str, quantity: Quantity = "q", *, ball: bool = False) -> tuple[str, ...]:
-    """Gives the names of a joint's columns: one, or the four of a ball joint's orientation."""
+    """Return the names of a joint's columns: one, or the four of a ball joint's orientation."""
     axes = QUATERNION_AXES if ball else ("",)
     return tuple(str(ColumnName(joint, quantity, axis)) for axis in axes)
 
 
 def imu_columns(sensor: str) -> tuple[str, ...]:
-    """Gives the names of all columns of an inertial sensor: gyro, accel, quat."""
+    """Return the names of all columns of an inertial sensor: gyro, accel, quat."""
     return tuple(f"{sensor}.{quantity}.{axis}" for quantity, axes in IMU_AXES.items() for axis in axes)
 
 
 def wrench_columns(sensor: str) -> tuple[str, ...]:
-    """Gives the names of the six columns of a wrench sensor."""
+    """Return the names of the six columns of a wrench sensor."""
     return tuple(f"{sensor}.{axis}" for axis in WRENCH_AXES)
 
 
 def base_columns() -> tuple[str, ...]:
-    """Gives the names of the columns of the base's pose: position, then orientation x y z w."""
+    """Return the names of the columns of the base's pose: position, then orientation x y z w."""
     return tuple(f"{BASE}.{quantity}.{axis}" for quantity, axes in BASE_AXES.items() for axis in axes)

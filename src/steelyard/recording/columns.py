@@ -1,4 +1,4 @@
-"""Columns by name that need not be in memory: each kind reads the rows it is asked for."""
+"""Columns by name that need not be in memory: each kind reads only the rows that are requested."""
 
 from __future__ import annotations
 
@@ -6,47 +6,61 @@ import os
 import tempfile
 import weakref
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from steelyard.exceptions import RecordingError
+from steelyard.model import ColumnSource
+from steelyard.recording.file_errors import no_temporary_space
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import FloatArray, IntArray
+
 
 MEMORY = 100_000_000
-"""Bytes of numbers up to which a recording is kept in memory; a larger one goes to a temporary file."""
+"""Bytes of numbers up to which a recording is kept in memory; a larger one goes to a temporary file.
+
+Set by judgement: four minutes of a humanoid fit (90 columns at 500 Hz), and several recordings together fit a laptop.
+"""
 
 CHUNK_BYTES = 16_000_000
-"""Bytes of numbers in one chunk of a recording."""
+"""Bytes of numbers in one chunk of a recording.
+
+Set by judgement: large enough that the cost per chunk is negligible, small enough that several copies of a chunk stay
+far below `MEMORY`.
+"""
 
 
 class LazyColumns(Mapping[str, "FloatArray"]):
-    """Columns of equal length that are read when they are asked for.
+    """Columns of equal length that are read on request.
 
-    Looking a column up reads the whole of it; `read` reads some rows of some columns.
+    Looking up a column reads all of it; `read` reads some rows of some columns.
     """
 
     def __init__(self, names: Sequence[str], row_count: int) -> None:
         self.names = tuple(names)
         self.row_count = row_count
-        self._places = {name: number for number, name in enumerate(self.names)}
+        self._numbers = {name: number for number, name in enumerate(self.names)}
 
     @abstractmethod
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives rows `start` to before `stop` of some columns, each of shape (stop - start,)."""
+        """Read rows `start` to before `stop` of some columns, each of shape (stop - start,)."""
+
+    def load(self) -> dict[str, FloatArray]:
+        """Read all columns into memory."""
+        return self.read(self.names, 0, self.row_count)
 
     def __getitem__(self, name: str) -> FloatArray:
-        if name not in self._places:
+        if name not in self._numbers:
             raise KeyError(name)
         return self.read([name], 0, self.row_count)[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._numbers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -54,20 +68,23 @@ class LazyColumns(Mapping[str, "FloatArray"]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def place(self, name: str) -> int:
-        """Gives the number of a column."""
-        return self._places[name]
-
 
 def read_rows(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-    """Gives some rows of some columns, in memory or not; views where they are."""
+    """Read some rows of some columns, lazy or in memory; those in memory are views."""
     if isinstance(columns, LazyColumns):
         return columns.read(names, start, stop)
     return {name: columns[name][start:stop] for name in names}
 
 
-class PartOfColumns(LazyColumns):
-    """Some rows of lazy columns."""
+def slice_rows(columns: Mapping[str, FloatArray], start: int, stop: int) -> Mapping[str, FloatArray]:
+    """Return the rows `start` to before `stop`; lazy columns stay lazy."""
+    if isinstance(columns, LazyColumns):
+        return _SlicedRows(columns, start, stop)
+    return {name: values[start:stop] for name, values in columns.items()}
+
+
+class _SlicedRows(LazyColumns):
+    """A range of rows of lazy columns."""
 
     def __init__(self, whole: LazyColumns, start: int, stop: int) -> None:
         super().__init__(whole.names, stop - start)
@@ -75,92 +92,123 @@ class PartOfColumns(LazyColumns):
         self._start = start
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         return self._whole.read(names, self._start + start, self._start + stop)
 
 
-class SelectedColumns(LazyColumns):
-    """Some columns of others."""
+def take_rows(columns: Mapping[str, FloatArray], rows: IntArray) -> Mapping[str, FloatArray]:
+    """Return the rows of these numbers, in this order; lazy columns stay lazy.
 
-    def __init__(self, columns: Mapping[str, FloatArray], names: Sequence[str], row_count: int) -> None:
-        super().__init__(names, row_count)
-        self._columns = columns
-
-    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
-        return read_rows(self._columns, names, start, stop)
-
-
-def select_columns(columns: Mapping[str, FloatArray], names: Sequence[str]) -> Mapping[str, FloatArray]:
-    """Gives some columns; nothing is read."""
+    Args:
+        columns: Columns of equal length.
+        rows: Numbers of rows, shape (n,); of lazy columns, neighbours should not be far apart.
+    """
     if isinstance(columns, LazyColumns):
-        return SelectedColumns(columns, names, columns.row_count)
-    return {name: columns[name] for name in names}
+        return TakenRows(columns, rows)
+    return {name: values[rows] for name, values in columns.items()}
 
 
-class KeptRows(LazyColumns):
-    """The rows of lazy columns that a clock kept."""
+class TakenRows(LazyColumns):
+    """Some rows of lazy columns, in any order."""
 
-    def __init__(self, whole: LazyColumns, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        self._rows = np.flatnonzero(keep)
-        super().__init__(whole.names, len(self._rows))
+    def __init__(self, whole: LazyColumns, rows: IntArray) -> None:
+        super().__init__(whole.names, len(rows))
         self._whole = whole
+        self._rows = rows
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         rows = self._rows[start:stop]
         if len(rows) == 0:
             return {name: np.empty(0) for name in names}
-        part = self._whole.read(names, int(rows[0]), int(rows[-1]) + 1)
-        return {name: values[rows - rows[0]] for name, values in part.items()}
+        first = int(rows.min())
+        part = self._whole.read(names, first, int(rows.max()) + 1)
+        return {name: values[rows - first] for name, values in part.items()}
+
+
+def select_columns(columns: Mapping[str, FloatArray], names: Sequence[str]) -> Mapping[str, FloatArray]:
+    """Return some columns; lazy columns stay lazy."""
+    if isinstance(columns, LazyColumns):
+        return _SelectedColumns(columns, names)
+    return {name: columns[name] for name in names}
+
+
+class _SelectedColumns(LazyColumns):
+    """Some of other lazy columns."""
+
+    def __init__(self, whole: LazyColumns, names: Sequence[str]) -> None:
+        super().__init__(names, whole.row_count)
+        self._whole = whole
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Read some rows of some columns."""
+        return self._whole.read(names, start, stop)
 
 
 class MappedColumns(LazyColumns):
     """Columns under other names, each scaled and shifted: ``scale * theirs + offset``."""
 
     def __init__(
-        self, whole: Mapping[str, FloatArray], row_count: int, sources: Mapping[str, tuple[str, float, float]]
+        self,
+        whole: Mapping[str, FloatArray],
+        row_count: int,
+        sources: Mapping[str, ColumnSource | tuple[str, float, float]],
     ) -> None:
         super().__init__(tuple(sources), row_count)
         self._whole = whole
-        self._sources = dict(sources)
-
-    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
-        wanted = tuple(dict.fromkeys(self._sources[name][0] for name in names))
-        theirs = read_rows(self._whole, wanted, start, stop)
-        return {
-            name: rescale(theirs[source], scale, offset)
-            for name in names
-            for source, scale, offset in [self._sources[name]]
+        self._sources = {
+            name: ColumnSource(*source) if isinstance(source, tuple) else source for name, source in sources.items()
         }
 
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Read some rows of some columns."""
+        theirs = read_rows(self._whole, list(dict.fromkeys(self._sources[name].name for name in names)), start, stop)
+        return {name: rescale(theirs[self._sources[name].name], self._sources[name]) for name in names}
 
-def rescale(values: FloatArray, scale: float, offset: float) -> FloatArray:
-    """Gives ``scale * values + offset``; the values themselves where that changes nothing."""
-    if scale != 1.0:
-        values = values * scale
-    return values + offset if offset != 0.0 else values
+
+def rescale(values: FloatArray, source: ColumnSource) -> FloatArray:
+    """Return ``scale * values + offset`` of a source; the values themselves where that changes nothing."""
+    if source.scale != 1.0:
+        values = values * source.scale
+    return values + source.offset if source.offset != 0.0 else values
+
+
+def find_blocks(starts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Find the blocks of rows that a range of rows meets.
+
+    Args:
+        starts: First row of each block, and the number of rows.
+        start: First row of the range.
+        stop: Row after its last.
+
+    Yields:
+        Number of the block, and the first row of the range in it and the row after the last.
+    """
+    for number in range(max(0, bisect_right(starts, start) - 1), len(starts) - 1):
+        low, high = max(start, starts[number]), min(stop, starts[number + 1])
+        if low >= stop:
+            return
+        if low < high:
+            yield number, low, high
 
 
 class JoinedColumns(LazyColumns):
-    """Columns one after the other; what one part does not have is not a number there."""
+    """Columns of several tables one after the other; not a number where a table lacks the column."""
 
     def __init__(self, parts: Sequence[Mapping[str, FloatArray]], counts: Sequence[int]) -> None:
         names = tuple(dict.fromkeys(name for part in parts for name in part))
         super().__init__(names, sum(counts))
         self._parts = tuple(parts)
-        self._starts = np.concatenate([[0], np.cumsum(counts)])
+        self._starts = [0, *np.cumsum(counts).tolist()]
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         result = {name: np.full(stop - start, np.nan) for name in names}
-        for part, first, last in zip(self._parts, self._starts[:-1], self._starts[1:], strict=True):
-            low, high = max(start, int(first)), min(stop, int(last))
-            if low < high:
-                there = [name for name in names if name in part]
-                for name, values in read_rows(part, there, low - int(first), high - int(first)).items():
-                    result[name][low - start : high - start] = values
+        for number, low, high in find_blocks(self._starts, start, stop):
+            part, begin = self._parts[number], self._starts[number]
+            there = [name for name in names if name in part]
+            for name, values in read_rows(part, there, low - begin, high - begin).items():
+                result[name][low - start : high - start] = values
         return result
 
 
@@ -170,34 +218,30 @@ class SpooledColumns(LazyColumns):
     def __init__(self, names: Sequence[str], file: BinaryIO, starts: Sequence[int]) -> None:
         super().__init__(names, starts[-1])
         self._file = file
-        self._starts = np.asarray(starts)
+        self._starts = starts
         weakref.finalize(self, file.close)
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         result = {name: np.empty(stop - start) for name in names}
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        for block in range(max(first, 0), len(self._starts) - 1):
-            begin, end = int(self._starts[block]), int(self._starts[block + 1])
-            low, high = max(start, begin), min(stop, end)
-            if low >= stop:
-                break
+        for block, low, high in find_blocks(self._starts, start, stop):
+            begin, end = self._starts[block], self._starts[block + 1]
             for name in names:
-                place = 8 * (begin * len(self.names) + self.place(name) * (end - begin) + low - begin)
-                piece = os.pread(self._file.fileno(), 8 * (high - low), place)
+                position = 8 * (begin * len(self.names) + self._numbers[name] * (end - begin) + low - begin)
+                piece = os.pread(self._file.fileno(), 8 * (high - low), position)
                 result[name][low - start : high - start] = np.frombuffer(piece, dtype=np.float64)
         return result
 
 
 class Spool:
-    """Takes blocks of rows of unknown number; keeps them in memory until they are many, then in a temporary file.
+    """A buffer for blocks of rows of unknown number: in memory while they are few, then in a temporary file.
 
     Args:
         names: Names of the columns.
-        name: What is being read, for messages.
+        name: The file that is read, for messages.
         memory: Bytes up to which the rows stay in memory.
-        folder: Where the temporary file goes; by default where the system puts them (``TMPDIR``). It has no name
-            there, and is gone with the last recording that needs it.
+        folder: Folder of the temporary file; by default the system's (``TMPDIR``). The file has no name there, and is
+            deleted with the last recording that needs it.
     """
 
     def __init__(self, names: Sequence[str], name: str, *, memory: int = MEMORY, folder: Path | None = None) -> None:
@@ -213,7 +257,7 @@ class Spool:
         self._starts = [0]
 
     def append(self, rows: FloatArray) -> None:
-        """Takes rows, shape (n, n_columns), which must not be changed afterwards."""
+        """Append rows, shape (n, n_columns), which must not be changed afterwards."""
         if len(rows) == 0:
             return
         self._blocks.append(rows)
@@ -224,12 +268,14 @@ class Spool:
             self._flush()
 
     def finish(self) -> Mapping[str, FloatArray]:
-        """Gives the columns."""
+        """Return the columns."""
         if self._file is None:
             table = np.empty((len(self.names), self.row_count))
-            for start, block in self._taken():
+            start = 0
+            for block in self._take_blocks():
                 table[:, start : start + len(block)] = block.T
-            # What nobody can write to is taken over by the Recording without a copy.
+                start += len(block)
+            # A Recording takes over arrays that nobody can write to without a copy.
             table.setflags(write=False)
             return {name: table[number] for number, name in enumerate(self.names)}
         self._flush()
@@ -237,15 +283,12 @@ class Spool:
             self._closing.detach()
         return SpooledColumns(self.names, self._file, self._starts)
 
-    def _taken(self) -> Iterator[tuple[int, FloatArray]]:
-        """Gives the blocks that wait, each with the rows before it, and lets go of them one by one."""
-        start = self.row_count - self._waiting
+    def _take_blocks(self) -> Iterator[FloatArray]:
+        """Yield the blocks in memory, releasing each after its turn."""
         self._waiting = 0
         blocks, self._blocks = self._blocks[::-1], []
         while blocks:
-            block = blocks.pop()
-            yield start, block
-            start += len(block)
+            yield blocks.pop()
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -257,7 +300,7 @@ class Spool:
                 self._closing = weakref.finalize(self, self._file.close)
             together: list[FloatArray] = []
             count = 0
-            for _, block in self._taken():
+            for block in self._take_blocks():
                 together.append(block)
                 count += len(block)
                 if count >= step:
@@ -267,13 +310,10 @@ class Spool:
                 self._write(together, step)
             self._file.flush()
         except OSError as error:
-            raise RecordingError(
-                f"{self._name}: no room for it in the folder of temporary files ({error.strerror}); set TMPDIR to a "
-                "folder with room"
-            ) from error
+            raise no_temporary_space(self._name, error) from error
 
     def _write(self, blocks: list[FloatArray], step: int) -> None:
-        """Writes some blocks as pieces of at most `step` rows, each column of a piece together."""
+        """Write some blocks as pieces of at most `step` rows, each column of a piece together."""
         rows = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
         for start in range(0, len(rows), step):
             piece = np.ascontiguousarray(rows[start : start + step].T)

@@ -1,4 +1,4 @@
-"""The Recording: a frozen table of named columns over time, as it was measured."""
+"""The Recording: a frozen table of named columns over time, as measured."""
 
 from __future__ import annotations
 
@@ -12,16 +12,8 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.column_names import BASE, BASE_AXES, parse_column
-from steelyard.recording.columns import (
-    CHUNK_BYTES,
-    JoinedColumns,
-    LazyColumns,
-    PartOfColumns,
-    SelectedColumns,
-    read_rows,
-    select_columns,
-)
-from steelyard.recording.identity import Identity, hash_columns, joined_identity
+from steelyard.recording.columns import CHUNK_BYTES, JoinedColumns, LazyColumns, read_rows, select_columns, slice_rows
+from steelyard.recording.identity import Identity, hash_columns, join_identities
 from steelyard.recording.resampling import ResampledColumns, Stream, usual_rate
 from steelyard.wording import did_you_mean, in_words
 
@@ -33,25 +25,20 @@ if TYPE_CHECKING:
     from steelyard.inspection import Inspection
     from steelyard.model import Model
 
-MAPPED_MARK = "steelyard_mapped"
-"""Key under which a file of Steelyard's says whether the recording in it was `mapped`."""
-
-ORIGIN_MARK = "steelyard_origin"
-"""Key under which a file of Steelyard's says which recording is in it; see `Recording.origin`."""
-
 _MOST_ROWS = 100_000_000
+"""Rows that resampling makes at most: a mistyped rate should not fill the memory with times (800 MB of them here)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A table of measurements on one clock. It may be larger than memory: its columns are then read when asked for.
+    """A table of measurements on one clock. It may be larger than memory: its columns are then read on request.
 
     Attributes:
         time: Increasing seconds, shape (n,).
         values: Columns by name, each of shape (n,), SI units; not a number where there is no measurement.
-        name: Where it came from.
-        epoch: The whole second since 1970 that `time` counts from; zero where the clock is another.
-        notes: What was noticed while it was read, a sentence each.
+        name: Where it came from, such as the file.
+        epoch: The whole second since 1970 that `time` counts from; zero if the clock has another origin.
+        notes: What was unusual when it was read, a sentence each.
         mapped: Whether the setup's map and delays were applied when it was read.
         identity: Which recording it is a part or a copy of; see `origin`.
     """
@@ -65,9 +52,9 @@ class Recording:
     identity: Identity | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        time = _frozen("time", self.time)
+        time = _freeze("time", self.time)
         if time.ndim != 1 or len(time) == 0 or not np.all(np.isfinite(time)):
-            raise RecordingError(f"{self.name}: time must be one row of finite seconds", column="time")
+            raise RecordingError(f"{self.name}: time must be a one-dimensional array of finite seconds", column="time")
         back = np.flatnonzero(np.diff(time) <= 0.0)
         if len(back):
             raise RecordingError(
@@ -82,27 +69,21 @@ class Recording:
         for name in self.values:
             if not isinstance(name, str):
                 raise RecordingError(f"{self.name}: a column is called {name!r}; names must be text")
-        if isinstance(self.values, LazyColumns):
-            if self.values.row_count != len(time):
-                raise RecordingError(
-                    f"{self.name}: the columns have {self.values.row_count} rows, time has {len(time)}", column="time"
-                )
-            self._identify()
-            return
-        columns = {}
-        for name, column in self.values.items():
-            columns[name] = _frozen(name, column)
-            if columns[name].shape != time.shape:
-                raise RecordingError(
-                    f"{self.name}: the column {name!r} has the shape {columns[name].shape}, time has {time.shape}",
-                    column=name,
-                )
-        object.__setattr__(self, "values", MappingProxyType(columns))
-        self._identify()
-
-    def _identify(self) -> None:
+        if not isinstance(self.values, LazyColumns):
+            columns = {name: _freeze(name, column) for name, column in self.values.items()}
+            object.__setattr__(self, "values", MappingProxyType(columns))
+            for name, column in columns.items():
+                if column.shape != time.shape:
+                    raise RecordingError(
+                        f"{self.name}: the column {name!r} has the shape {column.shape}, time has {time.shape}",
+                        column=name,
+                    )
+        elif self.values.row_count != len(time):
+            raise RecordingError(
+                f"{self.name}: the columns have {self.values.row_count} rows, time has {len(time)}", column="time"
+            )
         if self.identity is None:
-            # Not of the recording itself, which would then wait for the collector of cycles.
+            # Of the columns, not of the recording: that would be a reference cycle, which keeps it in memory longer.
             object.__setattr__(self, "identity", Identity(partial(hash_columns, self.time, self.values)))
 
     def __len__(self) -> int:
@@ -119,10 +100,10 @@ class Recording:
         return float(self.time[-1] - self.time[0])
 
     def column(self, name: str) -> FloatArray:
-        """Gives a column, shape (n,); not a number where nothing was measured.
+        """Return a column, shape (n,); not a number where there is no measurement.
 
         Raises:
-            RecordingError: There is no such column; the nearest name is offered.
+            RecordingError: There is no such column; the message suggests the nearest name.
         """
         try:
             return self.values[name]
@@ -135,11 +116,11 @@ class Recording:
             ) from None
 
     def measured(self, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Gives the mask of a column: whether there is a measurement, shape (n,)."""
+        """Return whether a column has a measurement in each row, shape (n,)."""
         return np.isfinite(self.column(name))
 
     def between(self, start: float, end: float) -> Recording:
-        """Gives the rows from `start` to before `end`, in seconds.
+        """Return the rows from `start` to before `end`, in seconds.
 
         Raises:
             RecordingError: There are none.
@@ -154,18 +135,14 @@ class Recording:
         return self.rows(int(first), int(last))
 
     def rows(self, start: int, stop: int) -> Recording:
-        """Gives the rows from number `start` to before `stop`; nothing is read yet."""
-        if isinstance(self.values, LazyColumns):
-            return replace(self, time=self.time[start:stop], values=PartOfColumns(self.values, start, stop))
-        return replace(
-            self, time=self.time[start:stop], values={name: values[start:stop] for name, values in self.values.items()}
-        )
+        """Return the rows from number `start` to before `stop`, without reading them."""
+        return replace(self, time=self.time[start:stop], values=slice_rows(self.values, start, stop))
 
     def select(self, columns: Sequence[str]) -> Recording:
-        """Gives some of the columns; nothing is read yet.
+        """Return some of the columns, without reading them.
 
         Raises:
-            RecordingError: There is no such column; the nearest name is offered.
+            RecordingError: There is no such column; the message suggests the nearest name.
         """
         for name in columns:
             if name not in self.values:
@@ -173,41 +150,46 @@ class Recording:
         return replace(self, values=select_columns(self.values, columns))
 
     def with_values(self, values: Mapping[str, FloatArray]) -> Recording:
-        """Gives a recording with other columns on the same clock.
+        """Return a recording with other columns on the same clock.
 
-        It keeps the `origin`: the columns should tell of the same instants, corrected say. Columns that tell of
-        another motion belong into a new Recording, or it will be taken for data that were seen before.
+        It keeps the `origin`, so the columns should describe the same instants, such as corrected readings. Columns of
+        another motion belong in a new Recording, or validation takes them for data that identification has used.
 
         Args:
-            values: All columns, by name; what is not among them is left out.
+            values: All columns, by name; any other is left out.
         """
         return replace(self, values=values)
 
     def loaded(self) -> Recording:
-        """Gives the recording in memory."""
+        """Load the recording into memory."""
         return next(self.chunks(len(self)))
 
     def chunks(self, rows: int | None = None) -> Iterator[Recording]:
-        """Gives the recording piece by piece, each in memory.
+        """Yield the recording in chunks, each in memory.
 
         Args:
-            rows: Of each piece at most; by default as many as make 16 MB.
+            rows: Rows of a chunk at most; by default as many as make 16 MB.
         """
         size = rows if rows is not None else max(1, CHUNK_BYTES // (8 * max(1, len(self.values))))
         if size < 1:
             raise RecordingError(f"{self.name}: a chunk of {rows} rows holds nothing; ask for at least one")
         for start in range(0, len(self), size):
             stop = min(len(self), start + size)
-            yield replace(self, time=self.time[start:stop], values=_fresh(self.values, self.columns, start, stop))
+            part = read_rows(self.values, self.columns, start, stop)
+            for values in part.values():
+                # Nobody else holds them: the next Recording takes them over without a copy.
+                values.setflags(write=False)
+            yield replace(self, time=self.time[start:stop], values=part)
 
     def without_delays(self, delays: Mapping[str, float]) -> Recording:
-        """Gives the recording with the delays of some sensors taken out.
+        """Return the recording with the delays of some sensors removed.
 
-        A reading that comes late by d belongs to the instant d before it: the sensor's columns are moved there, and put
-        on the rows by straight lines. Rows at the ends or next to gaps, for which there is no reading, are left empty.
+        A reading that is late by d belongs to the instant d before it: the sensor's columns are shifted there, and
+        interpolated linearly at the rows. Rows at the ends or next to gaps, for which there is no reading, are not a
+        number.
 
         Args:
-            delays: Seconds by which readings come late, by sensor (``"left_foot"``).
+            delays: Seconds by which readings are late, by sensor (``"left_foot"``).
 
         Raises:
             RecordingError: A sensor has no columns.
@@ -221,74 +203,70 @@ class Recording:
             if not np.isfinite(delay):
                 raise RecordingError(f"{self.name}: the delay of {sensor!r} is {delay!r}; give seconds")
             if delay != 0.0:
-                moved.append(Stream(sensor, self.time - delay, SelectedColumns(self.values, names, len(self))))
+                moved.append(Stream(sensor, self.time - delay, select_columns(self.values, names)))
         if not moved:
             return self
         late = {name for stream in moved for name in stream.columns}
         others = [name for name in self.columns if name not in late]
-        streams = [Stream(self.name, self.time, SelectedColumns(self.values, others, len(self))), *moved]
-        return self._with_columns(
-            self.time, SelectedColumns(ResampledColumns(self.time, streams), self.columns, len(self))
-        )
+        unmoved = Stream(self.name, self.time, select_columns(self.values, others))
+        resampled = ResampledColumns(self.time, [unmoved, *moved])
+        lazy = isinstance(self.values, LazyColumns)
+        values = select_columns(resampled, self.columns) if lazy else resampled.read(self.columns, 0, len(self))
+        return replace(self, values=values)
 
     def resampled(self, rate: float | None = None) -> Recording:
-        """Gives the recording on evenly spaced times, by straight lines; gaps stay empty.
+        """Return the recording on a uniform time grid, interpolated linearly; gaps stay empty.
 
         Args:
-            rate: Rows a second; by default the usual one of the recording.
+            rate: Sample rate in Hz; by default the usual one of the recording.
 
         Raises:
             RecordingError: The rate is not positive, or there would be more than 100 million rows.
         """
         chosen = rate if rate is not None else usual_rate(self.time)
         if not (np.isfinite(chosen) and chosen > 0.0):
-            raise RecordingError(f"{self.name} cannot be resampled at {chosen!r} rows a second; give a positive rate")
+            raise RecordingError(f"{self.name} cannot be resampled at {chosen!r} Hz; give a positive rate")
         if self.duration * chosen > _MOST_ROWS:
             raise RecordingError(
-                f"{self.name}: {self.duration:g} s at {chosen:g} rows a second are more than {_MOST_ROWS} rows; give a "
-                "smaller rate, or cut it with between()"
+                f"{self.name}: {self.duration:g} s at {chosen:g} Hz are more than {_MOST_ROWS} rows; give a lower "
+                "rate, or cut the recording with between()"
             )
         count = int(np.floor(self.duration * chosen * (1.0 + 1e-12) + 1e-6)) + 1
         time = self.time[0] + np.arange(count) / chosen
-        return self._with_columns(time, ResampledColumns(time, [Stream(self.name, self.time, self.values)]))
-
-    def _with_columns(self, time: FloatArray, columns: LazyColumns) -> Recording:
-        """Gives the recording with other columns, in memory where this one is."""
-        lazy = isinstance(self.values, LazyColumns)
-        values = columns if lazy else columns.read(columns.names, 0, columns.row_count)
-        return replace(self, time=time, values=values)
+        resampled = ResampledColumns(time, [Stream(self.name, self.time, self.values)])
+        return replace(self, time=time, values=resampled if isinstance(self.values, LazyColumns) else resampled.load())
 
     def write(self, path: str | Path) -> None:
-        """Writes the recording; the ending says how: .csv, .parquet, .npz, .h5, .mcap, .bag, or a folder for ROS 2.
+        """Write the recording; the ending sets the format: .csv, .parquet, .npz, .h5, .mcap, .bag, none for ROS 2.
 
         Raises:
-            RecordingError: The ending is unknown, or the file cannot be written; what was there is then unchanged.
+            RecordingError: The ending is unknown, or the file cannot be written; an existing file is then unchanged.
         """
-        # The formats read Recordings, so that this module cannot know them while it is being imported.
+        # The formats import this module.
         from steelyard.recording.writing import write_recording  # noqa: PLC0415
 
         write_recording(self, path)
 
     def inspect(self, model: Model | None = None) -> Inspection:
-        """Gives what is good and what is wrong with the recording; see `inspect_recording`."""
-        # The room of inspection knows motion and regression, which know recordings.
+        """Check the recording for faults; see `inspect_recording`."""
+        # Inspection imports motion and regression, which import recordings.
         from steelyard.inspection import inspect_recording  # noqa: PLC0415
 
         return inspect_recording(self, model)
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all of it: two recordings with equal hashes have the same bytes."""
+        """Hash of time, names and values: recordings with equal hashes have the same content."""
         return hash_columns(self.time, self.values)
 
     @property
     def origin(self) -> str:
-        """Hash of what it came from, the same for all parts and copies of it, resampled or with other columns.
+        """Hash of its source, shared by all parts and copies of it, resampled or with other columns.
 
-        Of a file (or the files of a bag's folder) it is the sha256 of the content, of columns in memory that of time
-        and values. Files that Steelyard writes state it, and it is read from there; CSV files and ROS 1 bags cannot,
-        nor can other bags whose first second is not that from which the recording's times count. Two recordings of one
-        origin tell of the same instants where their times are the same.
+        For a file (or the folder of a bag) it is the sha256 of the content, for columns in memory that of time and
+        values. Files that Steelyard writes state it; CSV files and ROS 1 bags cannot, nor can other bags whose first
+        second is not that from which the recording's times count. Two recordings of one origin describe the same
+        instants where their times are equal.
         """
         return self.identity.sha256 if self.identity is not None else self.sha256
 
@@ -297,27 +275,27 @@ class Recording:
 
 
 def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None) -> Recording:
-    """Gives recordings one after the other as one; a column that one of them lacks is empty there.
+    """Concatenate recordings into one; a column that one of them lacks is not a number there.
 
     Args:
         recordings: In order of time.
-        gap: Seconds to leave between the end of each and the start of the next, whose own clock is then not looked at;
-            by default the clocks count, as for a recording that was split into files.
+        gap: Seconds between the end of each and the start of the next, whose own clock is then ignored; by default the
+            clocks are used, as for a recording that was split into files.
 
     Raises:
-        RecordingError: There are none, one begins before the last has ended, or some count from 1970 and some do not.
+        RecordingError: There are none, one begins before the previous one ends, or only some count from 1970.
     """
     if not recordings:
-        raise RecordingError("there are no recordings to put together")
+        raise RecordingError("there are no recordings to join")
     if gap is not None and not (np.isfinite(gap) and gap > 0.0):
-        raise RecordingError(f"the gap between recordings is {gap!r}; give seconds, more than none")
+        raise RecordingError(f"the gap between recordings is {gap!r}; give a positive number of seconds")
     first = recordings[0]
     other = next((each for each in recordings if bool(each.epoch) != bool(first.epoch)), None)
     if gap is None and other is not None:
         since, not_since = (first, other) if first.epoch else (other, first)
         raise RecordingError(
-            f"the clock of {since.name} counts from 1970, that of {not_since.name} does not; give gap= to set them one "
-            "after the other",
+            f"the clock of {since.name} counts from 1970, that of {not_since.name} does not; give gap= to ignore their "
+            "clocks",
             column="time",
         )
     times: list[FloatArray] = []
@@ -328,8 +306,8 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
         time = recording.time + float(recording.epoch - first.epoch)
         if times and time[0] <= times[-1][-1]:
             raise RecordingError(
-                f"{recording.name} begins at {time[0]:.3f} s, before what it follows has ended at "
-                f"{times[-1][-1]:.3f} s; put them in order, or give gap= to set them one after the other",
+                f"{recording.name} begins at {time[0]:.3f} s, before the previous recording ends at "
+                f"{times[-1][-1]:.3f} s; sort them by time, or give gap= to ignore their clocks",
                 column="time",
             )
         times.append(time)
@@ -337,33 +315,25 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
     lazy = any(isinstance(each.values, LazyColumns) for each in recordings)
     return Recording(
         np.concatenate(times),
-        joined if lazy else joined.read(joined.names, 0, joined.row_count),
+        joined if lazy else joined.load(),
         in_words([each.name for each in recordings]),
         first.epoch,
         tuple(dict.fromkeys(note for each in recordings for note in each.notes)),
         any(each.mapped for each in recordings),
-        joined_identity([each.identity for each in recordings if each.identity is not None], same_clock=gap is None),
+        join_identities([each.identity for each in recordings if each.identity is not None], same_clock=gap is None),
     )
 
 
 def sensor_of(column: str) -> str | None:
-    """Gives the sensor that a column belongs to; None for those of joints, and of the base's pose."""
+    """Return the sensor that a column belongs to; None for columns of joints and of the base's pose."""
     parts = parse_column(column)
     if parts is None or parts.is_of_joint or (parts.owner == BASE and parts.quantity in BASE_AXES):
         return None
     return parts.owner
 
 
-def _fresh(columns: Mapping[str, FloatArray], names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-    """Gives some rows of some columns, frozen as they are: nobody else holds them."""
-    part = read_rows(columns, tuple(names), start, stop)
-    for values in part.values():
-        values.setflags(write=False)
-    return part
-
-
-def _frozen(name: str, values: Any) -> FloatArray:
-    """Gives numbers that nobody can change: a copy, except of what is frozen already, such as our own columns."""
+def _freeze(name: str, values: Any) -> FloatArray:
+    """Return numbers that nobody can change: a copy, unless they are read-only already, as our own columns are."""
     try:
         given = np.asarray(values)
         if given.dtype.kind == "c":
@@ -379,7 +349,7 @@ def _frozen(name: str, values: Any) -> FloatArray:
 
 
 def _is_frozen(array: Any) -> bool:
-    """Tells whether nobody can write to an array: neither through it, nor through what it is a view of."""
+    """Return whether an array is read-only, and so are all arrays that it is a view of."""
     while type(array) is np.ndarray and not array.flags.writeable:
         if array.base is None:
             return bool(array.flags.owndata)

@@ -1,4 +1,4 @@
-"""From one clock to another: straight lines between readings, and nothing where there are none."""
+"""Resampling from one clock to another: linear interpolation between readings, and none across gaps."""
 
 from __future__ import annotations
 
@@ -13,21 +13,33 @@ from steelyard.recording.columns import LazyColumns, read_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import FloatArray, IntArray
 
 GAP_PERIODS = 2.5
-"""A silence longer than this many usual periods of a sensor is a gap: nothing is put between its ends."""
+"""Usual periods of a sensor from which a step between readings is a gap, which is not interpolated.
+
+Set by judgement: one lost reading makes a step of two periods, and half a period is left for jitter.
+"""
 
 _USUAL_SHARE = 0.95
-_SAME_INSTANT = 1e-6
-_MARGIN = 64
+"""Quantile of the steps that is usual where readings come in bursts.
 
-IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+Set by judgement: real gaps are rarer than 1 in 20.
+"""
+
+_SAME_INSTANT = 1e-6
+"""Seconds within which two times are the same.
+
+Set by judgement: above the rounding of printed times, below any period.
+"""
+
+_MARGIN = 64
+"""Rows read beyond either end first. Set by judgement: more than a gap has; wider reads follow where it is too few."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What one sensor or one topic says, on its own clock.
+    """The readings of one sensor or one topic, on its own clock.
 
     Attributes:
         name: Where it comes from, such as its topic.
@@ -41,29 +53,29 @@ class Stream:
 
     @cached_property
     def silence(self) -> float:
-        """The longest silence (s) between two rows that is no gap."""
+        """The longest step (s) between two rows that is no gap."""
         return tolerated_silence(self.time)
 
 
 def usual_period(time: FloatArray) -> float:
-    """Gives the median step of a clock; infinite for fewer than two readings."""
+    """Return the median step of a clock; infinite for fewer than two readings."""
     return float(np.median(np.diff(time))) if len(time) > 1 else np.inf
 
 
 def tolerated_silence(time: FloatArray) -> float:
-    """Gives the longest silence (s) that is no gap; infinite for fewer than two readings.
+    """Return the longest step (s) that is no gap; infinite for fewer than two readings.
 
-    Readings that come in bursts have a tiny median step: what 95 of 100 steps stay below is then the usual silence.
+    Readings that come in bursts have a tiny median step: the 95 % quantile is then the usual one.
     """
     if len(time) < 2:
         return np.inf
     steps = np.diff(time)
-    # A step that was really taken, not one between a usual step and a gap.
+    # An actual step, not one interpolated between a usual step and a gap.
     return GAP_PERIODS * max(float(np.median(steps)), float(np.quantile(steps, _USUAL_SHARE, method="lower")))
 
 
 def usual_rate(time: FloatArray) -> float:
-    """Gives how many readings a second there usually are; zero for fewer than two."""
+    """Return the usual sample rate of a clock, gaps apart, in Hz; zero for fewer than two readings."""
     if len(time) < 2:
         return 0.0
     steps = np.diff(time)
@@ -78,8 +90,7 @@ class ResampledColumns(LazyColumns):
     """Streams on one clock.
 
     A stream all of whose times are times of that clock, or lie outside of it, keeps its readings as they are, with
-    nothing between them. Any other is joined by straight lines (orientations along the shorter way round), except over
-    gaps.
+    nothing between them. Any other is interpolated linearly (orientations along the shorter arc), except across gaps.
     """
 
     def __init__(self, time: FloatArray, streams: Sequence[Stream]) -> None:
@@ -91,7 +102,7 @@ class ResampledColumns(LazyColumns):
         self._silences: dict[tuple[str, ...], float] = {}
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         result: dict[str, FloatArray] = {}
         for number, (stream, rows) in enumerate(zip(self._streams, self._rows, strict=True)):
             wanted = [name for name in names if self._stream_of[name] == number]
@@ -104,7 +115,7 @@ class ResampledColumns(LazyColumns):
         return {name: result[name] for name in names}
 
     def _interpolated(self, at: FloatArray, stream: Stream, names: list[str]) -> dict[str, FloatArray]:
-        """Gives some columns of a stream at other times; which times are asked for together does not matter."""
+        """Interpolate some columns of a stream; the result does not depend on which times are read together."""
         groups = dict.fromkeys(_quaternion_of(name, stream.columns) or (name,) for name in names)
         wanted = tuple(dict.fromkeys(member for group in groups for member in group))
         known, values = _read_around(stream, wanted, at, _MARGIN)
@@ -113,7 +124,7 @@ class ResampledColumns(LazyColumns):
             time, readings = known, [values[member] for member in group]
             silence = stream.silence
             if _falls_silent(at, stream, time, readings):
-                # Slower than the rows, or a gap: only the whole column can tell.
+                # Slower than the rows, or a gap: that depends on the whole column.
                 silence = self._silence_of(stream, group)
                 time, wider = _read_within(stream, group, at, silence)
                 readings = [wider[member] for member in group]
@@ -124,7 +135,7 @@ class ResampledColumns(LazyColumns):
         return result
 
     def _silence_of(self, stream: Stream, group: tuple[str, ...]) -> float:
-        """Gives the longest silence of some columns that is no gap, by all their readings; looked at once."""
+        """Return the longest step of some columns that is no gap, by all their readings; computed once."""
         if group not in self._silences:
             there = np.ones(len(stream.time), dtype=np.bool_)
             for name in group:
@@ -135,8 +146,8 @@ class ResampledColumns(LazyColumns):
 
 
 def _placed(rows: IntArray, stream: Stream, names: list[str], start: int, stop: int) -> dict[str, FloatArray]:
-    """Gives the readings of a stream at their own rows, and nothing in the others."""
-    low, high = (int(place) for place in np.searchsorted(rows, [start, stop]))
+    """Return the readings of a stream at their own rows, not a number in the others."""
+    low, high = (int(row) for row in np.searchsorted(rows, [start, stop]))
     part = read_rows(stream.columns, names, low, high)
     if high - low == stop - start:
         return part
@@ -147,15 +158,15 @@ def _placed(rows: IntArray, stream: Stream, names: list[str], start: int, stop: 
 
 
 def interpolate(at: FloatArray, time: FloatArray, values: FloatArray, silence: float) -> FloatArray:
-    """Gives values at other times by straight lines between neighbouring readings, shape (len(at),).
+    """Interpolate values linearly between neighbouring readings, shape (len(at),).
 
     Not a number outside of the readings and in gaps.
 
     Args:
         at: Increasing times, s.
         time: Times of the readings, s.
-        values: The readings; what is not finite is none.
-        silence: The longest silence (s) between two readings that is no gap.
+        values: The readings; those that are not finite are missing.
+        silence: The longest step (s) between two readings that is no gap.
     """
     there = np.isfinite(values)
     if not there.all():
@@ -173,7 +184,7 @@ def interpolate(at: FloatArray, time: FloatArray, values: FloatArray, silence: f
 def interpolate_quaternions(
     at: FloatArray, time: FloatArray, components: Sequence[FloatArray], silence: float
 ) -> list[FloatArray]:
-    """Gives orientations at other times, four arrays of shape (len(at),); a quaternion and its opposite are one."""
+    """Interpolate orientations, four arrays of shape (len(at),); a quaternion and its negative are the same."""
     quaternions = np.stack(components, axis=1)
     there = np.flatnonzero(np.isfinite(quaternions).all(axis=1))
     known, quaternions = time[there], quaternions[there]
@@ -181,7 +192,7 @@ def interpolate_quaternions(
         return [interpolate(at, known, column, silence) for column in quaternions.T]
     before = np.clip(np.searchsorted(known, at, side="right") - 1, 0, len(known) - 2)
     first, second = quaternions[before], quaternions[before + 1]
-    # The result has the sign of the reading before it: which rows are read together does not matter then.
+    # The result has the sign of the reading before it, so that it does not depend on which rows are read together.
     opposite = (np.einsum("ni,ni->n", first, second) < 0.0) & (at != known[before + 1])
     share = ((at - known[before]) / (known[before + 1] - known[before]))[:, None]
     turned = (1.0 - share) * first + share * np.where(opposite[:, None], -second, second)
@@ -191,7 +202,7 @@ def interpolate_quaternions(
 
 
 def _quaternion_of(name: str, columns: Mapping[str, FloatArray]) -> tuple[str, ...] | None:
-    """Gives the four columns of the quaternion that a column belongs to, if it belongs to one."""
+    """Return the four columns of the quaternion that a column belongs to, if it belongs to one."""
     stem, _, axis = name.rpartition(".")
     group = tuple(f"{stem}.{each}" for each in "xyzw")
     return group if axis in "xyzw" and axis and all(member in columns for member in group) else None
@@ -200,7 +211,7 @@ def _quaternion_of(name: str, columns: Mapping[str, FloatArray]) -> tuple[str, .
 def _read_around(
     stream: Stream, names: Sequence[str], at: FloatArray, margin: int
 ) -> tuple[FloatArray, Mapping[str, FloatArray]]:
-    """Gives the rows of a stream around some times, and so many more on either side."""
+    """Read the rows of a stream around some times, and `margin` more on either side."""
     first, last = (int(row) for row in np.searchsorted(stream.time, [at[0], at[-1]])) if len(at) else (0, 0)
     low, high = max(0, first - margin), min(len(stream.time), last + margin)
     return stream.time[low:high], read_rows(stream.columns, names, low, high)
@@ -209,14 +220,14 @@ def _read_around(
 def _read_within(
     stream: Stream, names: Sequence[str], at: FloatArray, silence: float
 ) -> tuple[FloatArray, Mapping[str, FloatArray]]:
-    """Gives the rows of a stream that can matter to some times: all that are no farther away than a silence."""
+    """Read the rows of a stream that can affect some times: all within `silence` of them."""
     low, high = (int(row) for row in np.searchsorted(stream.time, [at[0] - silence, at[-1] + silence]))
     low, high = max(0, low - 1), min(len(stream.time), high + 1)
     return stream.time[low:high], read_rows(stream.columns, names, low, high)
 
 
 def _falls_silent(at: FloatArray, stream: Stream, time: FloatArray, readings: Sequence[FloatArray]) -> bool:
-    """Tells whether some times lie in, or next to, a silence of a column that may be a gap."""
+    """Return whether some times lie in, or next to, a step between readings that may be a gap."""
     there = np.logical_and.reduce([np.isfinite(column) for column in readings])
     known = time if there.all() else time[there]
     if len(at) == 0 or len(known) == 0:
@@ -227,9 +238,9 @@ def _falls_silent(at: FloatArray, stream: Stream, time: FloatArray, readings: Se
 
 
 def _matching_rows(time: FloatArray, stamps: FloatArray) -> IntArray | None:
-    """Gives the row of each time of a stream, or None where one is not on the clock.
+    """Return the row of each time of a stream, or None if one is not on the clock.
 
-    Times before the clock's first have the row −1, those after its last the number of rows: they have no place.
+    Times before the clock's first have the row −1, those after its last the number of rows: they match no row.
     """
     if len(stamps) == 0:
         return np.empty(0, dtype=np.int64)

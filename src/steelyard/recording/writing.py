@@ -1,4 +1,4 @@
-"""Writing recordings: by the ending of the name, and never half."""
+"""Writing recordings: the format by the ending of the name, the file complete or not at all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
 from steelyard.model import as_path
+from steelyard.recording.file_errors import unwritable
 from steelyard.whole_file import draft_of
-from steelyard.wording import did_you_mean, reason, show_name
+from steelyard.wording import did_you_mean, show_name
 
 if TYPE_CHECKING:
     from steelyard.recording.recording import Recording
@@ -18,18 +19,20 @@ WRITTEN = (".csv", ".csv.gz", ".parquet", ".npz", ".h5", ".hdf5", ".mcap", ".bag
 """Endings of files that can be written; a name without one is the folder of a ROS 2 bag."""
 
 _LONGEST_NAME = 4096
+"""Bytes of a column's name at most. Set by judgement: far above any real name, far below the limits of the formats."""
 
 
 def write_recording(recording: Recording, path: str | Path) -> None:
-    """Writes a recording; the ending says how: .csv, .csv.gz, .parquet, .npz, .h5, .mcap, .bag; none: a ROS 2 bag.
+    """Write a recording; the ending sets the format: .csv, .csv.gz, .parquet, .npz, .h5, .mcap, .bag; none: ROS 2.
 
     Reading it again gives the same numbers to the last bit, except that CSV loses the epoch, and that messages hold
-    what their kinds can. Whether the recording was `mapped`, and its `origin`, are kept, and heeded when it is read,
-    except in CSV files; see `Recording.origin`. It is first written beside its place: a failure leaves what was there.
+    only what their types can. Whether the recording was `mapped`, and its `origin`, are stored and used when it is
+    read, except in CSV files; see `Recording.origin`. The file is written beside its target first: a failure leaves an
+    existing file unchanged.
 
     Args:
         recording: What to write.
-        path: Where; a file that is there is replaced, a folder is not; a link stays, what it leads to is replaced.
+        path: Where; an existing file is replaced, a folder is not; of a link, the file that it points to is replaced.
 
     Raises:
         RecordingError: The ending is unknown, there are no columns, or the file cannot be written.
@@ -39,17 +42,14 @@ def write_recording(recording: Recording, path: str | Path) -> None:
     try:
         _check_and_write(recording, target)
     except OSError as error:
-        raise RecordingError(
-            f"{show_name(target.name)} cannot be written ({error.strerror or reason(error)}); choose another place, or "
-            "make room"
-        ) from error
+        raise unwritable(show_name(target.name), error) from error
 
 
 def check_ending(path: str | Path) -> None:
-    """Refuses the name of a file that no recording can be written to, before there is one.
+    """Raise an error if no recording can be written to a name, before there is one.
 
     Raises:
-        RecordingError: The ending is unknown; the message names those that are.
+        RecordingError: The ending is unknown; the message lists the known ones.
     """
     _find_ending(as_path(path))
 
@@ -73,7 +73,7 @@ def _check_and_write(recording: Recording, target: Path) -> None:
 
 def _find_ending(path: Path) -> str:
     if "\0" in str(path):
-        raise RecordingError(f"{show_name(path.name)} is no name that a file can have; give another")
+        raise RecordingError(f"{show_name(path.name)} is not a valid file name; give another")
     name = path.name.lower()
     for ending in WRITTEN:
         if name.endswith(ending):
@@ -88,7 +88,7 @@ def _find_ending(path: Path) -> str:
 
 
 def _check_names(recording: Recording) -> None:
-    """Refuses names that no file could give back, and having none."""
+    """Raise an error for names that could not be read back, and if there are no columns."""
     if not recording.columns:
         raise RecordingError(f"{recording.name} has no columns; there is nothing to write")
     for name in recording.columns:

@@ -11,8 +11,13 @@ from mcap.writer import Writer as McapWriter
 from rosbags import rosbag1, rosbag2
 from rosbags.typesys import Stores, get_typestore
 
+from steelyard.model import Setup
+from steelyard.recording.bags.bag_file import read_bag
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from steelyard import Recording
 
 SECOND = 1_000_000_000
 START = 1_760_000_000 * SECOND
@@ -21,6 +26,11 @@ JOINT_STATE = "sensor_msgs/msg/JointState"
 IMU = "sensor_msgs/msg/Imu"
 WRENCH = "geometry_msgs/msg/WrenchStamped"
 ODOMETRY = "nav_msgs/msg/Odometry"
+
+
+def read(path: Path, setup: Setup | None = None, clock: str | None = None) -> Recording:
+    """Read a bag whose ending says what it is; a folder and the rest are ROS 2 bags."""
+    return read_bag(path, {".mcap": "mcap", ".bag": "ros1"}.get(path.suffix, "ros2"), setup or Setup(), clock)
 
 
 @cache

@@ -16,24 +16,19 @@ from rosbags.typesys import Stores, get_typestore
 from steelyard import Recording, RecordingError
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Imu, Setup, WrenchSensor
-from steelyard.recording.bags.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
-from steelyard.recording.bags.mcap_file import read_mcap, write_mcap
+from steelyard.recording.bags.bag_file import write_ros1, write_ros2
+from steelyard.recording.bags.mcap_file import write_mcap
 from steelyard.recording.columns import LazyColumns
 from tests.laboratory.trials import robot, short_trial
-from tests.recording.bags.bags import START, imu, in_order, joint_state, odometry, ramp, types, wrench, write
+from tests.recording.bags.bags import START, imu, in_order, joint_state, odometry, ramp, read, types, wrench, write
 
 FORMATS = {
-    "walk.mcap": (write_mcap, read_mcap),
-    "walk.bag": (write_ros1, read_ros1),
-    "walk_mcap": (write_ros2, read_ros2),
-    "walk_sqlite3": (lambda recording, path: write_ros2(recording, path, storage="sqlite3"), read_ros2),
+    "walk.mcap": write_mcap,
+    "walk.bag": write_ros1,
+    "walk_mcap": write_ros2,
+    "walk_sqlite3": lambda recording, path: write_ros2(recording, path, storage="sqlite3"),
 }
 TIME = np.arange(50) * 0.01
-
-
-def read(path, setup=None, clock=None):
-    reader = read_mcap if path.suffix == ".mcap" else read_ros1 if path.suffix == ".bag" else read_ros2
-    return reader(path, setup or Setup(), clock)
 
 
 def assert_same(first, second):
@@ -51,10 +46,10 @@ def trial():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_trial_comes_back_bit_for_bit(trial, name, tmp_path):
-    writer, reader = FORMATS[name]
+    writer = FORMATS[name]
     assert np.isnan(trial.column("pelvis.quat.x")).sum() > 1000  # a sensor that is slower than the rows
     writer(trial, tmp_path / name)
-    again = reader(tmp_path / name, robot("g1").setup, None)
+    again = read(tmp_path / name, robot("g1").setup, None)
     assert_same(trial, again)
     assert again.epoch == trial.epoch
     assert again.name == name
@@ -75,22 +70,22 @@ def test_rows_without_readings_come_back_without_them(trial, name, tmp_path):
         elif column.startswith("torso."):
             readings[:1000] = np.nan
     masked = trial.with_values(values)
-    writer, reader = FORMATS[name]
+    writer = FORMATS[name]
     writer(masked, tmp_path / name)
-    assert_same(masked, reader(tmp_path / name, robot("g1").setup, None))
+    assert_same(masked, read(tmp_path / name, robot("g1").setup, None))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("mapped", [True, False])
 def test_a_bag_says_whether_a_map_is_in_it_already(name, mapped, tmp_path):
     recording = Recording(TIME, {"q.hip": TIME, "left.fz": TIME}, "x", mapped=mapped)
-    writer, reader = FORMATS[name]
+    writer = FORMATS[name]
     writer(recording, tmp_path / name)
     setup = Setup(wrench_sensors=(WrenchSensor("left", "ankle"),))
-    assert reader(tmp_path / name, setup, None).mapped == mapped
+    assert read(tmp_path / name, setup, None).mapped == mapped
     # The setup speaks of the bag that this one was made from: its topics are not looked for.
     setup = replace(setup, recording=RecordingMap(topics={"/ft/raw": "left"}))
-    assert_same(recording, reader(tmp_path / name, setup, None))
+    assert_same(recording, read(tmp_path / name, setup, None))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -108,17 +103,17 @@ def test_any_columns_come_back(name, tmp_path):
     columns["v.a/b"][7:] = np.nan
     columns["q.a/b"][3] = np.inf
     recording = Recording(TIME + 0.25, columns, "odd", 1_760_000_000)
-    writer, reader = FORMATS[name]
+    writer = FORMATS[name]
     writer(recording, tmp_path / name)
-    assert_same(recording, reader(tmp_path / name, Setup(), None))
+    assert_same(recording, read(tmp_path / name, Setup(), None))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_times_since_zero_stay_so(name, tmp_path):
-    writer, reader = FORMATS[name]
+    writer = FORMATS[name]
     recording = Recording(np.cumsum(np.random.default_rng(0).uniform(0.001, 2.0, 50)), {"q.hip": TIME}, "x")
     writer(recording, tmp_path / name)
-    again = reader(tmp_path / name, Setup(), None)
+    again = read(tmp_path / name, Setup(), None)
     assert again.epoch == 0
     assert_same(recording, again)
 
@@ -126,7 +121,7 @@ def test_times_since_zero_stay_so(name, tmp_path):
 @pytest.mark.parametrize("name", FORMATS)
 def test_others_read_what_is_written(trial, name, tmp_path):
     short = trial.rows(0, 100)
-    FORMATS[name][0](short, tmp_path / name)
+    FORMATS[name](short, tmp_path / name)
     store = get_typestore(Stores.ROS1_NOETIC if name.endswith(".bag") else Stores.ROS2_HUMBLE)
     seen = {}
     with AnyReader([tmp_path / name], default_typestore=store) as reader:
@@ -293,7 +288,7 @@ def test_a_large_bag_stays_out_of_memory_and_is_the_same(trial, tmp_path, monkey
     write_mcap(trial, tmp_path / "walk.mcap")
     monkeypatch.setattr("steelyard.recording.bags.message_streams.SPOOL_BYTES", 100_000)
     monkeypatch.setattr("steelyard.recording.bags.topic_recording.MEMORY", 100_000)
-    again = read_mcap(tmp_path / "walk.mcap", robot("g1").setup)
+    again = read(tmp_path / "walk.mcap", robot("g1").setup)
     assert isinstance(again.values, LazyColumns)
     assert_same(trial, again)
     parts = list(again.chunks(rows=700))
@@ -315,7 +310,7 @@ def test_messages_that_stand_in_no_order_are_sorted_by_receipt(tmp_path, monkeyp
 def test_messages_in_other_encodings_are_left_out_and_said(tmp_path):
     path = write(tmp_path / "json.mcap", ramp(5), declared="json")
     with pytest.raises(
-        RecordingError, match=r"json.mcap has no joint states.*'/joint_states' was left out: its messages are in 'json'"
+        RecordingError, match=r"json.mcap has no joint states.*'/joint_states' was ignored: its messages are in 'json'"
     ):
         read(path)
 
@@ -337,10 +332,12 @@ def test_broken_messages_are_dropped_and_counted(tmp_path):
     recording = read(write(tmp_path / "some.mcap", messages))
     assert len(recording) == 19
     (note,) = recording.notes
-    assert note.startswith("1 of 20 messages of '/joint_states' cannot be read and were dropped (the first received at")
+    assert note.startswith(
+        "1 of 20 messages of '/joint_states' cannot be decoded and were dropped (the first received at"
+    )
     assert "it has 2 names, but the size of 'position' is 1" in note
     with pytest.raises(
-        RecordingError, match=r"none.mcap has no joint states.*1 of 1 messages of '/joint_states' cannot be read"
+        RecordingError, match=r"none.mcap has no joint states.*1 of 1 messages of '/joint_states' cannot be decoded"
     ):
         read(write(tmp_path / "none.mcap", [messages[5]]))
 
@@ -356,7 +353,7 @@ def test_broken_messages_are_dropped_and_counted(tmp_path):
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_fits_no_message_is_refused(name, columns, message, tmp_path):
     with pytest.raises(RecordingError, match=message):
-        FORMATS[name][0](Recording(TIME, columns, "x"), tmp_path / name)
+        FORMATS[name](Recording(TIME, columns, "x"), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -371,7 +368,7 @@ def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
     recording = Recording(TIME, {"q.hip": TIME}, "x")
     write_ros2(recording, tmp_path / "x")
     before = (tmp_path / "x" / "metadata.yaml").read_text()
-    with pytest.raises(RecordingError, match="x is there already"):
+    with pytest.raises(RecordingError, match="x exists already"):
         write_ros2(recording, tmp_path / "x")
     assert (tmp_path / "x" / "metadata.yaml").read_text() == before
     with pytest.raises(RecordingError, match=r"y cannot be written \(No such file or directory\)"):

@@ -12,16 +12,10 @@ import pytest
 from mcap.writer import CompressionType, Writer
 
 from steelyard import Recording, RecordingError
-from steelyard.model.setup import Setup
-from steelyard.recording.bags.bag_file import read_ros1, read_ros2, write_ros1, write_ros2
-from steelyard.recording.bags.mcap_file import read_mcap, write_mcap
+from steelyard.recording.bags.bag_file import write_ros1, write_ros2
+from steelyard.recording.bags.mcap_file import write_mcap
 from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
-from tests.recording.bags.bags import START, imu, in_order, ramp, wrench, write
-
-
-def read(path, clock=None):
-    reader = read_mcap if path.suffix == ".mcap" else read_ros1 if path.suffix == ".bag" else read_ros2
-    return reader(path, Setup(), clock)
+from tests.recording.bags.bags import START, imu, in_order, ramp, read, wrench, write
 
 
 def messages(count=60):
@@ -210,7 +204,7 @@ def test_a_database_with_odd_cells_is_read_around_them(tmp_path):
     database.close()
     recording = read(tmp_path / "x" / "x.db3")
     assert len(recording) == 18
-    assert "2 of 20 messages of '/joint_states' cannot be read" in recording.notes[0]
+    assert "2 of 20 messages of '/joint_states' cannot be decoded" in recording.notes[0]
 
 
 def test_metadata_may_be_of_any_version_but_must_be_there(tmp_path):
@@ -322,11 +316,11 @@ def test_a_topic_with_too_many_publishers_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("package", "call", "message"),
     [
-        ("mcap", lambda path: read_mcap(path, Setup()), "reading .mcap files needs the package mcap"),
+        ("mcap", lambda path: read(path.with_suffix(".mcap")), "reading .mcap files needs the package mcap"),
         ("mcap", lambda path: write_mcap(RECORDING, path), "writing .mcap files needs the package mcap"),
         ("rosbags", lambda path: write_ros1(RECORDING, path), "writing .bag files needs the package rosbags"),
         ("rosbags", lambda path: write_ros2(RECORDING, path), "writing ROS 2 bags needs the package rosbags"),
-        ("rosbags.rosbag2", lambda path: read_ros2(path, Setup()), "reading ROS 2 bags needs the package rosbags"),
+        ("rosbags.rosbag2", read, "reading ROS 2 bags needs the package rosbags"),
         (
             "zstandard",
             lambda _: decompress(b"", "zstd", 0),

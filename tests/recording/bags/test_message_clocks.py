@@ -8,16 +8,15 @@ import pytest
 from steelyard import RecordingError
 from steelyard.model.recording_map import RecordingMap
 from steelyard.model.setup import Setup
-from steelyard.recording.bags.bag_file import read_ros1
-from steelyard.recording.bags.mcap_file import read_mcap
 from steelyard.recording.resampling import ResampledColumns, Stream
 from tests.recording.bags.bags import SECOND, START, imu, in_order, joint_state, ramp, wrench, write
+from tests.recording.bags.bags import read as read_bag_file
 
 MS = 1_000_000
 
 
 def read(tmp_path, *parts, clock=None, setup=None):
-    return read_mcap(write(tmp_path / "walk.mcap", in_order(*parts)), setup or Setup(), clock)
+    return read_bag_file(write(tmp_path / "walk.mcap", in_order(*parts)), setup, clock)
 
 
 def forces(stamps, *, lag=0, topic="/foot/wrench"):
@@ -205,10 +204,10 @@ def test_ros1_bags_have_the_same_clocks(tmp_path):
     messages = [message._replace(received=message.stamp + 250 * MS) for message in ramp(20)]
     feet = [imu("/chest/imu", START + row * 10 * MS, gyro=(row, 0, 0)) for row in range(20)]
     path = write(tmp_path / "walk.bag", in_order(messages, feet))
-    recording = read_ros1(path, Setup(), None)
+    recording = read_bag_file(path)
     np.testing.assert_array_equal(recording.column("chest.gyro.x"), np.arange(20))
     assert len(recording.notes) == 2
-    shifted_rows = read_ros1(path, Setup(), "receive")
+    shifted_rows = read_bag_file(path, clock="receive")
     assert shifted_rows.time[0] == pytest.approx(0.25)
 
 

@@ -83,11 +83,11 @@ def test_a_row_of_units_is_heeded(tmp_path):
     for name, factor in (("q.a", np.pi / 180), ("q.b", 1.0), ("left_foot.fz", 1e3), ("left_foot.nx", 1e-3)):
         np.testing.assert_allclose(recording.column(name), [factor, 2 * factor], rtol=1e-15)
     assert recording.notes == (
-        "the row under the header ('[ms]', '[deg]', 'rad', 'kN' and 1 more) is taken for units; those that are known "
-        "are heeded",
-        "1 column is in deg, as the file states ('q.a'), and brought to the SI unit",
-        "1 column is in kN, as the file states ('left_foot.fz'), and brought to the SI unit",
-        "1 column is in N mm, as the file states ('left_foot.nx'), and brought to the SI unit",
+        "the row under the header ('[ms]', '[deg]', 'rad', 'kN' and 1 more) is read as units; the known ones are "
+        "converted to SI",
+        "1 column is in deg, as the file states ('q.a'), and converted to SI",
+        "1 column is in kN, as the file states ('left_foot.fz'), and converted to SI",
+        "1 column is in N mm, as the file states ('left_foot.nx'), and converted to SI",
     )
     unknown = read(tmp_path, "time,q.a,q.b\ns,furlong,g\n0,1,1\n1,2,2\n")
     np.testing.assert_array_equal(unknown.column("q.a"), [1.0, 2.0])
@@ -100,7 +100,7 @@ def test_a_unit_in_the_header_is_heeded(tmp_path):
     assert recording.columns == ("q.a", "pelvis.accel.x", "q.b", "q.c [furlong]")
     np.testing.assert_allclose(recording.column("q.a"), [np.pi / 2, np.pi], rtol=1e-15)
     np.testing.assert_allclose(recording.column("pelvis.accel.x"), [9.80665, 19.6133], rtol=1e-15)
-    assert recording.notes[0] == "1 column is in deg, as the file states ('q.a'), and brought to the SI unit"
+    assert recording.notes[0] == "1 column is in deg, as the file states ('q.a'), and converted to SI"
     assert len(recording.notes) == 2
     (tmp_path / "walk.csv").write_text(text)
     for source, factor in (
@@ -147,7 +147,7 @@ def test_a_comma_between_commas_is_no_decimal_sign(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "latin-1"])
 def test_a_last_line_without_end_is_told(tmp_path, encoding):
     mark = "\ufeff" if encoding == "utf-16-be" else ""
-    note = "the file does not end with a line break: its last row may be cut off"
+    note = "the file does not end with a line break: its last row may be truncated"
     for end, expected in (("", (note,)), ("\n", ()), ("\r\n", ()), ("\n  ", ())):
         contents = (mark + rows("0,1,2", "1,2,3.14") + end).encode(encoding)
         for packed in (contents, gzip.compress(contents)):
@@ -159,7 +159,7 @@ def test_a_packed_last_line_that_is_cut_is_dropped(tmp_path):
     for cut in ("1,2,-1.5e", "1,2,3e+"):
         recording = read(tmp_path, gzip.compress(rows("0,1,2", "0.5,1,2", cut).encode()))
         assert len(recording) == 2
-        assert recording.notes == ("its last line is cut and was dropped",)
+        assert recording.notes == ("its last line is truncated and was dropped",)
         with pytest.raises(RecordingError, match=r"'q.b' holds"):
             read(tmp_path, gzip.compress(rows("0,1,2", "0.5,1,2", cut, "").encode()))
 
@@ -223,7 +223,7 @@ def test_a_last_line_that_is_cut_is_dropped(tmp_path, cut):
         assert len(recording) == 3
     else:
         assert len(recording) == 2
-        assert recording.notes == ("its last line is cut and was dropped",)
+        assert recording.notes == ("its last line is truncated and was dropped",)
 
 
 def test_comments_and_empty_rows_between_are_skipped(tmp_path):
@@ -262,7 +262,7 @@ def test_what_is_odd_far_into_the_file_is_read_as_well(tmp_path, monkeypatch):
     recording = read(tmp_path, rows(*lines) + "\n300,1")
     np.testing.assert_array_equal(recording.column("q.a"), expected)
     assert recording.time[200] == 200.5
-    assert recording.notes == ("its last line is cut and was dropped",)
+    assert recording.notes == ("its last line is truncated and was dropped",)
     lines[280] = "280,oops,0"
     with pytest.raises(RecordingError, match=r"'q.a' holds 'oops' in row 28[12] below the header"):
         read(tmp_path, rows(*lines))
@@ -281,7 +281,7 @@ def test_a_large_file_is_read_through_a_temporary_one(tmp_path, monkeypatch):
 
 def test_a_damaged_archive_is_refused(tmp_path):
     packed = gzip.compress(fuzzing.dialects()[0] * 50)
-    with pytest.raises(RecordingError, match=r"is damaged and cannot be unpacked"):
+    with pytest.raises(RecordingError, match=r"is damaged and cannot be decompressed"):
         read(tmp_path, packed[:-20], "walk.csv.gz")
-    with pytest.raises(RecordingError, match=r"is damaged and cannot be unpacked"):
+    with pytest.raises(RecordingError, match=r"is damaged and cannot be decompressed"):
         read(tmp_path, packed[:30] + b"\xff\xff" + packed[32:], "walk.csv.gz")

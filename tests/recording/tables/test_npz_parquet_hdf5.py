@@ -54,7 +54,7 @@ def test_a_large_parquet_file_stays_where_it_is(tmp_path, monkeypatch):
         monkeypatch.setattr(columns, "MEMORY", memory)
         monkeypatch.setattr(columns, "CHUNK_BYTES", 1024)
         inside, outside = outside, read_parquet(tmp_path / "walk.parquet", setup.recording)
-    assert isinstance(outside.values, columns.KeptRows)
+    assert isinstance(outside.values, columns.TakenRows)
     assert outside.sha256 == inside.sha256
     assert len(outside) == count - 1
     part = outside.rows(450, 550)
@@ -168,8 +168,8 @@ def test_damaged_archives_are_refused(tmp_path):
     honest = npy_bytes(ROWS)
     path = tmp_path / "walk.npz"
     for members, message in (
-        ({"time": honest, "q.a": honest[:-3]}, r"the array 'q.a' is cut: its header says more than there is"),
-        ({"time": honest, "q.a": honest + b"x"}, r"the array 'q.a' is longer than its header says"),
+        ({"time": honest, "q.a": honest[:-3]}, r"the array 'q.a' is truncated: its header states more"),
+        ({"time": honest, "q.a": honest + b"x"}, r"the array 'q.a' is longer than its header states"),
         ({"time": honest, "q.a": b"\x93NUMPY\x09\x00" + honest[8:]}, r"the array 'q.a' has a damaged header"),
         ({}, r"no column of time among no columns"),
     ):
@@ -251,15 +251,15 @@ def test_an_hdf5_file_of_steelyards_without_time_is_refused(tmp_path):
         Recording(ROWS, {"q.a": ROWS}).write(tmp_path / "walk.h5")
         with h5py.File(tmp_path / "walk.h5", "r+") as file:
             file.move("time", name)
-        with pytest.raises(RecordingError, match=r"walk.h5: its time, names and values do not fit"):
+        with pytest.raises(RecordingError, match=r"walk.h5: its time, names and values do not match"):
             read_recording(tmp_path / "walk.h5")
 
 
 def test_why_time_cannot_be_used_is_said(tmp_path):
-    with pytest.raises(RecordingError, match=r"the column 'time' cannot be the time, for it holds <U1 of the shape"):
+    with pytest.raises(RecordingError, match=r"the column 'time' cannot be the time: it holds <U1 of the shape"):
         read_arrays(tmp_path, time=np.array(["x"] * 9), **{"q.a": ROWS})
     pq.write_table(pa.table({"time": ["a", "b"], "q.a": [0.0, 1.0]}), tmp_path / "walk.parquet")
-    with pytest.raises(RecordingError, match=r"the column 'time' cannot be the time, for it holds string, not numbers"):
+    with pytest.raises(RecordingError, match=r"the column 'time' cannot be the time: it holds string, not numbers"):
         read_recording(tmp_path / "walk.parquet")
 
 
@@ -276,7 +276,7 @@ def test_an_hdf5_file_that_promises_much_is_found_out(tmp_path):
     with h5py.File(tmp_path / "walk.h5", "w") as file:
         for name in ("time", "q.a"):
             file.create_dataset(name, shape=(10**12,), dtype="<f8", chunks=(1024,))
-    with pytest.raises(RecordingError, match=r"time stands still at 0.0"):
+    with pytest.raises(RecordingError, match=r"time stays at 0.0"):
         read_recording(tmp_path / "walk.h5")
 
 

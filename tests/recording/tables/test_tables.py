@@ -139,8 +139,8 @@ def test_a_clock_tells_its_unit_by_most_of_its_stamps():
 
 @pytest.mark.parametrize(("step", "shown"), [(4000.0, "4000"), (2.5, "2.5"), (2e-6, "2e-06")])
 def test_steps_that_no_robot_takes_are_told_unless_the_unit_is_stated(step, shown):
-    remedy = "if time is not in seconds, write time_unit into [recording] of the setup"
-    note = f"the steps of the clock are {shown} s; {remedy}"
+    remedy = "if time is not in seconds, set time_unit in [recording] of the setup"
+    note = f"the usual step of the clock is {shown} s; {remedy}"
     table = {"time": step * ROWS, "q.a": ROWS}
     assert read(table).notes == (note,)
     assert read(table, {"time_unit": "s"}).notes == ()
@@ -174,7 +174,7 @@ def test_a_leap_ahead_is_told():
 
 @pytest.mark.parametrize("stamp", [2**63 - 1, -(2**63), 2**64 - 1])
 def test_no_stamp_is_too_large_for_the_clock(stamp):
-    with pytest.raises(RecordingError, match=r"the time of row 1 is .*; that is no time"):
+    with pytest.raises(RecordingError, match=r"the time of row 1 is .*, which is out of range"):
         read_clock(np.array([5, stamp], dtype=np.uint64 if stamp >= 2**63 else np.int64), "ns", "walk.csv")
 
 
@@ -259,7 +259,7 @@ def test_what_is_not_known_is_told():
 def test_plain_joint_names_are_positions_where_nothing_else_is_known():
     recording = read({"time": ROWS, "knee": ROWS, "x": ROWS}, joints=("knee", "hip"))
     assert recording.columns == ("q.knee",)
-    assert "taken for joint angles" in recording.notes[0]
+    assert "read as joint angles" in recording.notes[0]
     assert read({"time": ROWS, "knee": ROWS, "q.hip": ROWS}, joints=("knee", "hip")).columns == ("q.hip",)
 
 
@@ -268,7 +268,7 @@ def test_infinite_numbers_are_missing():
     recording = read(table, {"columns": {"q.b": {"from": "q.a", "scale": 1e308}}})
     np.testing.assert_array_equal(np.isnan(recording.column("q.a")), ROWS > 4)
     np.testing.assert_array_equal(np.isnan(recording.column("q.b")), ROWS > 1)
-    assert recording.notes == ("7 numbers are infinite, first in 'q.b' at 2.0000 s, and taken as missing",)
+    assert recording.notes == ("7 numbers are infinite, first in 'q.b' at 2.0000 s, and treated as missing",)
 
 
 def test_rows_whose_time_does_not_increase_are_dropped_everywhere():
@@ -282,13 +282,13 @@ def test_rows_whose_time_does_not_increase_are_dropped_everywhere():
 
 
 def test_a_clock_that_stands_still_is_refused():
-    with pytest.raises(RecordingError, match=r"time stands still at 3.0 for 20000 rows; is 'time' the time"):
+    with pytest.raises(RecordingError, match=r"time stays at 3.0 for 20000 rows; check that 'time' is the time"):
         read_table(Table(20000, columns={"time": np.full(30000, 3.0), "q.a": np.zeros(30000)}), RecordingMap())
 
 
 @pytest.mark.parametrize("stamps", [[2**63 - 1, 5], [-(2**63), 5], [1e300, 5.0]])
 def test_times_beyond_reason_are_refused(stamps):
-    with pytest.raises(RecordingError, match=r"that is no time"):
+    with pytest.raises(RecordingError, match=r"which is out of range"):
         read({"time_ns": np.array(stamps), "q.a": [0.0, 0.0]})
 
 
@@ -344,7 +344,7 @@ def test_formats_are_found_and_strangers_refused(tmp_path):
     (tmp_path / "picture.xyz").write_bytes(b"\x00\x01\x02\x03")
     (tmp_path / "empty folder").mkdir()
     for name, message in (
-        ("picture.xyz", r"the format '.xyz' is not known"),
+        ("picture.xyz", r"the format '.xyz' is not supported"),
         ("missing.csv", r"there is no file .*missing.csv'; check the path"),
         ("empty folder", r"holds no ROS 2 bag"),
         ("walk.csv/inside.csv", r"there is no file|cannot be read"),

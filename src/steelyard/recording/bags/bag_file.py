@@ -1,8 +1,7 @@
-"""ROS bags: ROS 1 files and ROS 2 folders, read as recordings and written from them."""
+"""ROS bags: ROS 1 files, ROS 2 folders and MCAP files read as recordings; bags of ROS 1 and 2 written from them."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.mcap_file import scan_mcap
+from steelyard.recording.bags.message_streams import MessageCollector
 from steelyard.recording.bags.ros1_scan import CALLER, MAPPED_CALLER, scan_ros1
 from steelyard.recording.bags.scan_log import complaint
-from steelyard.recording.bags.topic_recording import build_recording, open_collector
-from steelyard.recording.bags.topic_writing import MAPPED, MARK, ORIGIN, describe, encode_messages, plan_topics
-from steelyard.recording.extras import missing_package
-from steelyard.recording.identity import stored_identity
+from steelyard.recording.bags.topic_recording import build_recording
+from steelyard.recording.bags.topic_writing import encode_messages, plan_topics
+from steelyard.recording.bags.topics import ignored_topics
+from steelyard.recording.file_errors import missing_package, unreadable, unwritable
+from steelyard.recording.file_mark import MARK, describe_for_bag, parse_bag_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,45 +25,37 @@ if TYPE_CHECKING:
     from rosbags.rosbag2 import Reader
 
     from steelyard.model import Setup
-    from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
+    from steelyard.recording.bags.message_streams import TopicReader
     from steelyard.recording.bags.topic_writing import OutgoingTopic
     from steelyard.recording.recording import Recording
 
 METADATA = "metadata.yaml"
 
 _MOST_METADATA_BYTES = 10_000_000
+"""Bytes of a ``metadata.yaml`` at most. Set by judgement: real ones have a few kB, and parsing YAML is slow."""
+
 _KNOWN_VERSION = 9
+"""Newest version of ``metadata.yaml`` that rosbags reads."""
 
 
-def read_ros1(path: Path, setup: Setup, clock: str | None = None) -> Recording:
-    """Reads a ROS 1 bag.
-
-    Args:
-        path: The file.
-        setup: What the robot has, and how its bags name it.
-        clock: "message" or "receive"; by default what the setup says, else "message".
-
-    Raises:
-        RecordingError: It is no bag, or has no joint states, or it is not clear which topic is what.
-    """
-    collector = open_collector(path.name, setup)
-    scan_ros1(path, collector)
-    return build_recording(collector, setup, clock)
-
-
-def read_ros2(path: Path, setup: Setup, clock: str | None = None) -> Recording:
-    """Reads a ROS 2 bag.
+def read_bag(path: Path, kind: str, setup: Setup, clock: str | None = None) -> Recording:
+    """Read a bag of ROS messages.
 
     Args:
-        path: The folder with its ``metadata.yaml``, or one ``.db3`` file.
-        setup: What the robot has, and how its bags name it.
-        clock: "message" or "receive"; by default what the setup says, else "message".
+        path: A file, or the folder of a ROS 2 bag with its ``metadata.yaml``.
+        kind: "mcap", "ros1" or "ros2".
+        setup: The robot's sensors, and which topics they publish.
+        clock: "message" or "receive"; by default the setup's, else "message".
 
     Raises:
-        RecordingError: It is no bag, or has no joint states, or it is not clear which topic is what.
+        RecordingError: It is no such bag, has no joint states, or it is ambiguous which topic is which sensor.
     """
-    collector = open_collector(path.name, setup)
-    if path.is_dir():
+    collector = MessageCollector(path.name, ignored_topics(setup))
+    if kind == "mcap":
+        scan_mcap(path, collector)
+    elif kind == "ros1":
+        scan_ros1(path, collector)
+    elif path.is_dir():
         _scan_folder(path, collector)
     else:
         _scan_with_rosbags(path, collector)
@@ -90,14 +83,14 @@ def _scan_folder(folder: Path, collector: MessageCollector) -> None:
     else:
         for file in mcap_files:
             scan_mcap(file, collector)
-    said = information.get("custom_data")
-    mapped = said.get(f"{MARK}.{MAPPED}") if isinstance(said, dict) else None
-    collector.written, collector.mapped = mapped is not None, mapped == "true"
-    collector.origin = stored_identity(said.get(f"{MARK}.{ORIGIN}")) if isinstance(said, dict) else None
+    custom = information.get("custom_data")
+    texts = custom if isinstance(custom, dict) else {}
+    ours = {key.removeprefix(f"{MARK}."): text for key, text in texts.items() if str(key).startswith(f"{MARK}.")}
+    collector.mark = parse_bag_mark(ours) if "mapped" in ours else None
 
 
 def _plain_mcap_files(folder: Path, information: Mapping[str, Any]) -> list[Path] | None:
-    """Gives the files of a bag whose storage is MCAP without another compression around it, else None."""
+    """Return the files of a bag whose storage is MCAP without another compression around it, else None."""
     if information.get("storage_identifier") != "mcap" or information.get("compression_mode") not in {None, "", "none"}:
         return None
     names = information.get("relative_file_paths")
@@ -119,10 +112,10 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
         raise missing_package("reading ROS 2 bags", "rosbags") from error
     try:
         with (folder / METADATA).open("rb") as file:
-            letters = file.read(_MOST_METADATA_BYTES + 1)
-        contents = None if len(letters) > _MOST_METADATA_BYTES else YAML(typ="safe").load(letters.decode())
+            text = file.read(_MOST_METADATA_BYTES + 1)
+        contents = None if len(text) > _MOST_METADATA_BYTES else YAML(typ="safe").load(text.decode())
     except OSError as error:
-        raise RecordingError(f"{folder.name}: {METADATA} cannot be read ({error.strerror})") from error
+        raise unreadable(f"{folder.name}: {METADATA}", error) from error
     except (YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as error:
         raise RecordingError(f"{folder.name}: {METADATA} is broken; mend it with: ros2 bag reindex") from error
     information = contents.get("rosbag2_bagfile_information") if isinstance(contents, dict) else None
@@ -132,7 +125,7 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
 
 
 def _is_tree(contents: Any) -> bool:
-    """Says whether no part of what a file says stands in it twice: a few such parts can be endless when written out."""
+    """Return whether no part occurs twice, as YAML's aliases make it: a few of them can expand without end."""
     waiting, seen = [contents], set()
     while waiting:
         part = waiting.pop()
@@ -146,12 +139,12 @@ def _is_tree(contents: Any) -> bool:
 
 
 def _scan_with_rosbags(path: Path, collector: MessageCollector, version: object = None) -> None:
-    """Gives all messages of a ROS 2 bag to a collector, in the order of their receipt.
+    """Pass all messages of a ROS 2 bag to a collector, in the order of their receipt.
 
     Args:
         path: The folder, or one ``.db3`` file.
-        collector: Takes them.
-        version: Of the folder's ``metadata.yaml``.
+        collector: Receives them.
+        version: Version of the folder's ``metadata.yaml``.
     """
     try:
         from rosbags.rosbag2 import Reader  # noqa: PLC0415 (an extra)
@@ -187,7 +180,7 @@ def _scan_with_rosbags(path: Path, collector: MessageCollector, version: object 
 
 
 def _messages(reader: Reader, wanted: Sequence[Connection], name: str) -> Iterator[tuple[Connection, Any, Any]]:
-    """Gives the messages of some topics; what goes wrong inside of the package is a RecordingError."""
+    """Yield the messages of some topics; an error inside of rosbags becomes a RecordingError."""
     if not wanted:
         return
     messages = reader.messages(wanted)
@@ -202,7 +195,7 @@ def _messages(reader: Reader, wanted: Sequence[Connection], name: str) -> Iterat
 
 
 def _rosbags_errors() -> tuple[type[Exception], ...]:
-    """Gives what the package raises for a bag that is not what it should be."""
+    """Return the exceptions that rosbags raises for an invalid bag."""
     import apsw  # noqa: PLC0415 (an extra)
     from rosbags.rosbag2 import ReaderError  # noqa: PLC0415
 
@@ -222,10 +215,11 @@ def _unreadable(name: str, error: Exception) -> RecordingError:
 
 
 def write_ros1(recording: Recording, path: Path) -> None:
-    """Writes a recording as a ROS 1 bag.
+    """Write a recording as a ROS 1 bag.
 
     Raises:
-        RecordingError: A column fits no message, or the file cannot be written.
+        RecordingError: A column fits no message, or rosbags refuses the file.
+        OSError: The file cannot be written.
     """
     try:
         from rosbags.rosbag1 import Writer, WriterError  # noqa: PLC0415 (an extra)
@@ -244,38 +238,34 @@ def write_ros1(recording: Recording, path: Path) -> None:
                 writer.write(connections[message.topic], message.stamp, message.contents)
     except WriterError as error:
         raise RecordingError(f"{path.name} cannot be written ({error})") from error
-    except OSError as error:
-        raise RecordingError(f"{path.name} cannot be written ({error.strerror})") from error
 
 
 def write_ros2(recording: Recording, folder: Path, *, storage: Literal["mcap", "sqlite3"] = "mcap") -> None:
-    """Writes a recording as a ROS 2 bag: a folder, which must not be there yet.
+    """Write a recording as a ROS 2 bag: a folder, which must not exist yet.
 
     Args:
         recording: The recording.
-        folder: The folder to make; it is there only when all is written.
-        storage: Of the messages; MCAP is what ROS 2 itself takes since Iron.
+        folder: The folder to make; it appears when all is written.
+        storage: Storage of the messages; MCAP is the default of ROS 2 since Iron.
 
     Raises:
-        RecordingError: A column fits no message, or the folder is there already or cannot be written.
+        RecordingError: A column fits no message, or the folder exists or cannot be written.
     """
     topics = plan_topics(recording)
     if folder.exists():
         raise RecordingError(
-            f"{folder.name} is there already; ROS 2 bags are not overwritten: remove it, or choose another"
+            f"{folder.name} exists already; ROS 2 bags are not overwritten: remove it, or choose another name"
         )
     try:
-        around = Path(tempfile.mkdtemp(prefix=".steelyard-", dir=folder.parent))
+        with tempfile.TemporaryDirectory(
+            prefix=".steelyard-", dir=folder.parent, ignore_cleanup_errors=True
+        ) as temporary:
+            # rosbags names the file of messages after the folder in which it is first written.
+            draft = Path(temporary) / "recording"
+            _fill_ros2(recording, topics, draft, storage)
+            draft.rename(folder)
     except OSError as error:
-        raise RecordingError(f"{folder.name} cannot be written ({error.strerror})") from error
-    try:
-        # rosbags names the file of messages after the folder in which it first stands.
-        _fill_ros2(recording, topics, around / "recording", storage)
-        (around / "recording").rename(folder)
-    except OSError as error:
-        raise RecordingError(f"{folder.name} cannot be written ({error.strerror})") from error
-    finally:
-        shutil.rmtree(around, ignore_errors=True)
+        raise unwritable(folder.name, error) from error
 
 
 def _fill_ros2(recording: Recording, topics: Sequence[OutgoingTopic], folder: Path, storage: str) -> None:
@@ -287,7 +277,7 @@ def _fill_ros2(recording: Recording, topics: Sequence[OutgoingTopic], folder: Pa
     types = get_typestore(Stores.ROS2_HUMBLE)
     try:
         with Writer(folder, version=8, storage_plugin=StoragePlugin[storage.upper()]) as writer:
-            for key, value in describe(recording).items():
+            for key, value in describe_for_bag(recording).items():
                 writer.set_custom_data(f"{MARK}.{key}", value)
             connections = [writer.add_connection(topic.name, topic.ros2_type, typestore=types) for topic in topics]
             for message in encode_messages(recording, topics, "cdr"):

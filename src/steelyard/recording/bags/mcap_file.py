@@ -1,4 +1,4 @@
-"""MCAP files: reading them from front to back, whole or cut off, and writing them."""
+"""MCAP files: read from front to back, complete or truncated, and written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.scan_log import ScanLog, complaint
-from steelyard.recording.bags.topic_recording import build_recording, open_collector
-from steelyard.recording.bags.topic_writing import MAPPED, MARK, ORIGIN, describe, encode_messages, plan_topics
+from steelyard.recording.bags.topic_writing import encode_messages, plan_topics
 from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
-from steelyard.recording.extras import missing_package
-from steelyard.recording.identity import stored_identity
+from steelyard.recording.file_errors import missing_package, unreadable
+from steelyard.recording.file_mark import MARK, describe_for_bag, parse_bag_mark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from steelyard.model import Setup
     from steelyard.recording.bags.message_streams import MessageCollector, TopicReader
     from steelyard.recording.recording import Recording
 
@@ -28,29 +26,15 @@ _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 _SCHEMA, _CHANNEL, _MESSAGE_RECORD, _CHUNK, _METADATA, _DATA_END = 0x03, 0x04, 0x05, 0x06, 0x0C, 0x0F
 _MOST_MARK_BYTES = 10_000
+"""Bytes of a metadata record at most that may be Steelyard's mark, which has about 120; other tools' may be large."""
+
 _COMPRESSIONS = {"": "none", "zstd": "zstd", "lz4": "lz4"}
 
 
-def read_mcap(path: Path, setup: Setup, clock: str | None = None) -> Recording:
-    """Reads an MCAP file whose messages are ROS 1 or ROS 2 ones.
-
-    Args:
-        path: The file.
-        setup: What the robot has, and how its bags name it.
-        clock: "message" or "receive"; by default what the setup says, else "message".
-
-    Raises:
-        RecordingError: It is no MCAP file, or has no joint states, or it is not clear which topic is what.
-    """
-    collector = open_collector(path.name, setup)
-    scan_mcap(path, collector)
-    return build_recording(collector, setup, clock)
-
-
 def scan_mcap(path: Path, collector: MessageCollector) -> None:
-    """Gives all messages of an MCAP file to a collector, in the order in which they stand in it.
+    """Pass all messages of an MCAP file, of ROS 1 or ROS 2, to a collector, in the order of the file.
 
-    The summary at its end is not needed: a file that was cut off is read as far as it goes.
+    The summary at its end is not needed: a truncated file is read as far as it goes.
 
     Raises:
         RecordingError: It is no MCAP file, or cannot be opened.
@@ -63,22 +47,19 @@ def scan_mcap(path: Path, collector: MessageCollector) -> None:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise RecordingError(
-                    f"{collector.name} is no MCAP file: it does not begin as one; copy it again, or give it its right "
-                    "ending"
+                    f"{collector.name} is no MCAP file: its first bytes are wrong; copy it again, or correct its ending"
                 )
             scan = _Scan(file, collector)
             notes = scan.run()
     except OSError as error:
-        raise RecordingError(f"{collector.name} cannot be read ({error.strerror})") from error
+        raise unreadable(collector.name, error) from error
+    collector.mark = parse_bag_mark(scan.mark) if scan.mark is not None else None
     # A bag may consist of several files.
-    collector.written = scan.mark is not None
-    collector.mapped = scan.mark is not None and scan.mark.get(MAPPED) == "true"
-    collector.origin = stored_identity(scan.mark.get(ORIGIN)) if scan.mark is not None else None
     collector.notes += notes if path.name == collector.name else [f"{path.name!r}: {note}" for note in notes]
 
 
 class _Scan:
-    """One way through an MCAP file."""
+    """One pass through an MCAP file."""
 
     def __init__(self, file: BinaryIO, collector: MessageCollector) -> None:
         self._file = file
@@ -89,7 +70,7 @@ class _Scan:
         self.mark: dict[str, str] | None = None
 
     def run(self) -> list[str]:
-        """Reads it all, and gives what was noticed."""
+        """Read the whole file, and return notes on what was damaged."""
         size = self._file.seek(0, 2)
         place = self._file.seek(len(MAGIC))
         cut_off: str | None = "it has no end"
@@ -184,17 +165,18 @@ class _Scan:
 
 
 def _record_errors() -> tuple[type[Exception], ...]:
-    """Gives what the package raises for a record that is not what it should be."""
+    """Return the exceptions that mcap raises for an invalid record."""
     from mcap.exceptions import McapError  # noqa: PLC0415 (an extra)
 
     return (DamagedChunkError, McapError, OverflowError, struct.error, UnicodeDecodeError)
 
 
 def write_mcap(recording: Recording, path: Path) -> None:
-    """Writes a recording as an MCAP file of ROS 2 messages, compressed.
+    """Write a recording as a compressed MCAP file of ROS 2 messages.
 
     Raises:
-        RecordingError: A column fits no message, or the file cannot be written.
+        RecordingError: A column fits no message.
+        OSError: The file cannot be written.
     """
     try:
         from mcap.writer import Writer  # noqa: PLC0415 (an extra)
@@ -203,23 +185,18 @@ def write_mcap(recording: Recording, path: Path) -> None:
         raise missing_package("writing .mcap files", (error.name or "mcap").partition(".")[0]) from error
     topics = plan_topics(recording)
     types = get_typestore(Stores.ROS2_HUMBLE)
-    try:
-        with path.open("wb") as file:
-            writer: Any = Writer(file)
-            writer.start(profile="ros2", library="steelyard")
-            writer.add_metadata(MARK, describe(recording))
-            schemas: dict[str, int] = {}
-            channels = []
-            for topic in topics:
-                name = topic.ros2_type
-                if name not in schemas:
-                    definition, _ = types.generate_msgdef(name, ros_version=2)
-                    schemas[name] = writer.register_schema(name, "ros2msg", definition.encode())
-                channels.append(writer.register_channel(topic.name, "cdr", schemas[name]))
-            for message in encode_messages(recording, topics, "cdr"):
-                writer.add_message(
-                    channels[message.topic], message.stamp, message.contents, message.stamp, message.number
-                )
-            writer.finish()
-    except OSError as error:
-        raise RecordingError(f"{path.name} cannot be written ({error.strerror})") from error
+    with path.open("wb") as file:
+        writer: Any = Writer(file)
+        writer.start(profile="ros2", library="steelyard")
+        writer.add_metadata(MARK, describe_for_bag(recording))
+        schemas: dict[str, int] = {}
+        channels = []
+        for topic in topics:
+            name = topic.ros2_type
+            if name not in schemas:
+                definition, _ = types.generate_msgdef(name, ros_version=2)
+                schemas[name] = writer.register_schema(name, "ros2msg", definition.encode())
+            channels.append(writer.register_channel(topic.name, "cdr", schemas[name]))
+        for message in encode_messages(recording, topics, "cdr"):
+            writer.add_message(channels[message.topic], message.stamp, message.contents, message.stamp, message.number)
+        writer.finish()

@@ -1,4 +1,4 @@
-"""The two clocks of a bag: the times that messages carry, and the times of their receipt."""
+"""The two clocks of a bag: header stamps, and times of receipt."""
 
 from __future__ import annotations
 
@@ -10,29 +10,37 @@ import numpy as np
 from steelyard.exceptions import RecordingError
 from steelyard.model import CLOCKS
 from steelyard.recording.bags.ros_messages import SECOND
-from steelyard.recording.clocks import EPOCH, clean_clock
-from steelyard.wording import did_you_mean, in_words
+from steelyard.recording.clocks import EPOCH, RESTART, clean_clock
+from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
     from steelyard.recording.bags.message_streams import MessageStream
-    from steelyard.recording.bags.ros_messages import IntArray
-    from steelyard.recording.clocks import BoolArray
+
 
 MESSAGE, RECEIVE = CLOCKS
 
-_RESTART = 1.0
 _START_PERIODS = 10
+"""Usual periods within which a first stamp is the start of a clock at zero.
+
+Set by judgement: some messages may be lost.
+"""
+
 _NOTEWORTHY = 0.1
+"""Seconds between stamp and receipt from which a note is due. Set by judgement: networks and recorders take less."""
+
 _OTHER_CLOCK = 0.05
+"""Seconds between the delays of two topics from which their clocks differ. Set by judgement: drivers differ by less."""
+
 _DRIFT = 0.02
+"""Seconds of drift from which a note is due. Set by judgement: two periods of a sensor at 100 Hz."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamClock:
-    """When the rows of a stream are.
+    """The times of the rows of a stream.
 
     Attributes:
         time: Increasing nanoseconds, shape (n,).
@@ -43,25 +51,13 @@ class StreamClock:
     keep: BoolArray | None
 
 
-def choose_clock(name: str, asked: str | None, usual: str | None) -> str:
-    """Gives the clock to read a bag by: what is asked for, else what the setup says, else the messages' own.
-
-    Raises:
-        RecordingError: There is no such clock.
-    """
-    clock = asked or usual or MESSAGE
-    if clock not in CLOCKS:
-        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, CLOCKS)}")
-    return clock
-
-
 def read_topic_clock(
     name: str, streams: Sequence[MessageStream], clock: str, origin: int
 ) -> tuple[list[StreamClock], list[str]]:
-    """Gives when the rows of each stream of one topic are, and what was wrong with their clock.
+    """Return the clocks of the streams of one topic, and notes on what was wrong with them.
 
-    The streams are looked at together, in the order of receipt: a clock that starts again while the joints come in
-    another order is seen in neither of them alone.
+    The streams are checked together, in the order of receipt: a clock that restarts while the order of the joints
+    changes shows in neither of them alone.
 
     Args:
         name: What is being read, for messages.
@@ -74,7 +70,7 @@ def read_topic_clock(
     """
     topic = streams[0].topic
     received = [stream.received for stream in streams]
-    keeps: list[BoolArray | None] = [None] * len(streams)
+    keeps: dict[int, BoolArray] = {}
     notes: list[str] = []
     times = list(received)
     if clock == MESSAGE:
@@ -93,28 +89,22 @@ def read_topic_clock(
             if unstamped.any():
                 count = int(np.count_nonzero(unstamped))
                 notes.append(f"{count} of {len(unstamped)} messages of {topic!r} carry no time and were dropped")
-                parts = _split_back(~unstamped, order, [len(stamps[number]) for number in numbers])
-                for number, part in zip(numbers, parts, strict=True):
-                    keeps[number] = part
+                stamped_rows = np.empty_like(unstamped)
+                stamped_rows[order] = ~unstamped
+                ends = np.cumsum([len(stamps[number]) for number in numbers])
+                keeps = dict(zip(numbers, np.split(stamped_rows, ends[:-1]), strict=True))
     clocks = []
-    for time, keep in zip(times, keeps, strict=True):
-        each, more = _increase(name, topic, time, keep, origin)
+    for number, time in enumerate(times):
+        each, more = _increase(name, topic, time, keeps.get(number), origin)
         clocks.append(each)
         notes += more
     return clocks, notes
 
 
-def _split_back(flags: BoolArray, order: IntArray, lengths: Sequence[int]) -> list[BoolArray]:
-    """Gives flags of messages that were put in order to the streams, of these lengths, that they came from."""
-    unsorted = np.empty_like(flags)
-    unsorted[order] = flags
-    return np.split(unsorted, np.cumsum(lengths)[:-1])
-
-
 def _increase(
     name: str, topic: str, time: IntArray, keep: BoolArray | None, origin: int
 ) -> tuple[StreamClock, list[str]]:
-    """Gives the clock of a stream without the rows at which time does not increase."""
+    """Return the clock of a stream without the rows at which time does not increase."""
     kept = time if keep is None else time[keep]
     try:
         increasing, notes = clean_clock(seconds_since(kept, origin), f"{name}, topic {topic!r}")
@@ -135,9 +125,9 @@ def _increase(
 
 
 def _find_stamped(stamps: Sequence[IntArray]) -> list[bool]:
-    """Says which streams of a topic are to be read by the times that they carry.
+    """Return which streams of a topic are read by their header stamps.
 
-    Times of receipt can stand beside times since 1970, but not beside those of a simulation.
+    Times of receipt can be mixed with stamps that count from 1970, but not with those of a simulation.
     """
     stamped = [bool(each.any()) for each in stamps]
     if any(stamped) and not all(stamped):
@@ -148,7 +138,7 @@ def _find_stamped(stamps: Sequence[IntArray]) -> list[bool]:
 
 
 def _find_unstamped(stamps: IntArray) -> BoolArray:
-    """Says which messages carry no time, though others do; a clock may start at zero, or start again there."""
+    """Return which messages have no stamp, though others do; a clock may also start, or restart, at zero."""
     zero: BoolArray = stamps == 0
     if not zero.any() or zero.all():
         return np.zeros(len(stamps), dtype=np.bool_)
@@ -162,19 +152,19 @@ def _find_unstamped(stamps: IntArray) -> BoolArray:
     before, after = np.concatenate([known[:1], known])[place], np.concatenate([known, known[-1:]])[place]
     unstamped = zero.copy()
     unstamped[zero] = after >= before
-    unstamped[:leading] = known[0] > max(_RESTART * SECOND, _START_PERIODS * period)
+    unstamped[:leading] = known[0] > max(RESTART * SECOND, _START_PERIODS * period)
     return unstamped
 
 
 def _refuse_restart(where: str, time: FloatArray) -> None:
-    """Complains about a clock that jumps back.
+    """Raise an error if a clock jumps back.
 
     Args:
         where: File and topic.
         time: Seconds in the order of receipt, shape (n,).
     """
     steps = np.diff(time)
-    back = np.flatnonzero(steps <= -_RESTART)
+    back = np.flatnonzero(steps <= -RESTART)
     if len(back) == 0:
         return
     more = f", and {len(back) - 1} times more" if len(back) > 1 else ""
@@ -186,7 +176,7 @@ def _refuse_restart(where: str, time: FloatArray) -> None:
 
 
 def first_second(streams: Sequence[MessageStream], clock: str) -> int:
-    """Gives the whole second since 1970 of the earliest message, or zero where the clock is another."""
+    """Return the whole second since 1970 of the earliest message, or zero if the clock has another origin."""
     firsts = [
         int(stream.stamps[stream.stamps != 0][0])
         if clock == MESSAGE and stream.stamps.any()
@@ -197,18 +187,18 @@ def first_second(streams: Sequence[MessageStream], clock: str) -> int:
 
 
 def epoch_of(time: int) -> int:
-    """Gives the whole second of a time in ns, where it counts from 1970, else zero."""
+    """Return the whole second of a time in ns if it counts from 1970, else zero."""
     second = time // SECOND
     return second if abs(second) > EPOCH else 0
 
 
-def seconds_since(time: IntArray, epoch: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Gives seconds since a whole second; no nanosecond is lost before they become floats."""
+def seconds_since(time: IntArray, epoch: int) -> FloatArray:
+    """Return seconds since a whole second, subtracted before they become floats: no nanosecond is lost."""
     return (time - epoch * SECOND).astype(np.float64) / SECOND
 
 
 def compare_clocks(streams: Sequence[MessageStream], master: MessageStream, clock: str) -> list[str]:
-    """Gives notes on topics whose two clocks differ, or whose clock is another than the joints'."""
+    """Return notes on topics whose two clocks differ, or whose clock differs from that of the joints."""
     offsets: dict[str, tuple[float, float, float]] = {}
     for stream in streams:
         if stream.topic not in offsets and stream.stamps.any():
@@ -241,9 +231,9 @@ def compare_clocks(streams: Sequence[MessageStream], master: MessageStream, cloc
 
 
 def _offset(stream: MessageStream) -> tuple[float, float, float]:
-    """Gives how long after their time messages are received, its spread, and how much more at the end, all in seconds.
+    """Return the median delay from stamp to receipt, its spread, and its drift over the recording, all in seconds.
 
-    The spread is that of the middle nine tenths, about the drift.
+    The spread is that of the middle 90 % about the drift.
     """
     stamped = stream.stamps != 0
     offsets = (stream.received[stamped] - stream.stamps[stamped]).astype(np.float64) / SECOND

@@ -1,4 +1,4 @@
-"""Messages of a bag, topic by topic, into streams of rows: decoded in batches, out of memory where they are many."""
+"""Messages of a bag, topic by topic, as streams of rows: decoded in batches, in temporary files where they are many."""
 
 from __future__ import annotations
 
@@ -9,27 +9,33 @@ import numpy as np
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.ros_messages import ENCODINGS, SECOND, Decoder, columns_of, kind_of
-from steelyard.recording.columns import LazyColumns, Spool, select_columns
+from steelyard.recording.columns import Spool, select_columns, take_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from steelyard.arrays import FloatArray
-    from steelyard.recording.bags.ros_messages import Decoded, Encoding, IntArray, Kind, Layout
-    from steelyard.recording.identity import Identity
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
+    from steelyard.recording.bags.ros_messages import Decoded, Encoding, Kind, Layout
+    from steelyard.recording.file_mark import FileMark
 
 SPOOL_BYTES = 4_000_000
-"""Bytes of rows that one stream keeps in memory: several of them are read at once."""
+"""Bytes of rows that one stream keeps in memory. Set by judgement: a bag of 25 topics then stays within 100 MB."""
 
 _BATCH_BYTES = 400_000
-"""Bytes of messages that are decoded together: they should fit a processor's cache."""
+"""Bytes of messages that are decoded together. Set by judgement: they and their copies fit a second-level cache."""
 
 _BATCH_COUNT = 2048
+"""Messages that are decoded together at most.
+
+Set by judgement: the cost per batch is negligible from some hundred on.
+"""
 
 STAMPS, RECEIVED = "\0stamps", "\0received"
 """Names of the two clocks of a stream, beside its columns."""
 
 _MOST_STREAMS = 64
+"""Sets of joints, or frames, of a topic at most. Set by judgement: each has buffers, and real topics have a few."""
+
 _LATEST = 2**62  # ns; beyond it, differences of two times do not fit
 
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
@@ -37,16 +43,16 @@ _Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, eq=False)
 class MessageStream:
-    """What one publisher of a topic says.
+    """The messages of one publisher of a topic.
 
     Attributes:
         topic: The topic.
         kind: What its messages are.
         frame: The frame that its first message names.
         joints: Names of the joints, for joint states.
-        columns: Columns by name, without the sensor in front, each of shape (n,).
-        measured: Names of the columns in which there is a number at all.
-        clocks: `STAMPS` and `RECEIVED`: whole nanoseconds in the bits of numbers, so that they lie beside the rows.
+        columns: Columns by name, without the sensor's name, each of shape (n,).
+        measured: Names of the columns that have any number.
+        clocks: `STAMPS` and `RECEIVED`: integer nanoseconds in the bits of floats, to be stored with the rows.
     """
 
     topic: str
@@ -59,29 +65,29 @@ class MessageStream:
 
     @property
     def stamps(self) -> IntArray:
-        """Times that the messages carry, ns, shape (n,); read when asked for."""
+        """Header stamps, ns, shape (n,); read on request."""
         return self.clocks[STAMPS].view(np.int64)
 
     @property
     def received(self) -> IntArray:
-        """Times of their receipt, ns, shape (n,); read when asked for."""
+        """Times of receipt, ns, shape (n,); read on request."""
         return self.clocks[RECEIVED].view(np.int64)
 
 
 @dataclass(eq=False)
 class _GrowingStream:
-    """A stream while it is being read."""
+    """A stream that is being read."""
 
     layout: Layout
     spool: Spool
-    measured: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    measured: BoolArray
 
 
 class TopicReader:
-    """Takes the messages of one topic; publishers that name other joints, or another frame, become streams apart.
+    """Collects the messages of one topic; publishers with other joints, or another frame, become separate streams.
 
     Args:
-        file: What is being read, for messages.
+        file: The file, for error messages.
         topic: The topic.
         kind: What its messages are.
         encoding: How they are encoded.
@@ -102,9 +108,9 @@ class TopicReader:
         self._broken_count = 0
 
     def add(self, received: int, message: bytes) -> None:
-        """Takes a message and the time of its receipt, ns."""
+        """Add a message and its time of receipt, ns."""
         if not 0 <= received < _LATEST:
-            self.drop(f"its time of receipt ({received} ns) is none")
+            self.drop(f"its time of receipt ({received} ns) is out of range")
             return
         self._messages.append(message)
         self._received.append(received)
@@ -113,14 +119,14 @@ class TopicReader:
             self._flush()
 
     def drop(self, reason: str) -> None:
-        """Takes note of a message that cannot be read."""
+        """Count a message that cannot be decoded."""
         self._broken_count += 1
         self.message_count += 1
         if len(self._broken) < 3:
             self._broken.append(reason)
 
     def finish(self) -> list[MessageStream]:
-        """Gives the streams, the one that came first first."""
+        """Return the streams, in the order of their first messages."""
         self._flush()
         streams = [self._finish_stream(growing) for growing in self._streams.values()]
         self._streams.clear()
@@ -131,8 +137,8 @@ class TopicReader:
         names = growing.spool.names[: len(growing.measured)]
         received = columns[RECEIVED].view(np.int64)
         if np.any(np.diff(received) < 0):
-            # Files that were merged, or written by several threads, need not be in order.
-            columns = _sort_rows(columns, np.argsort(received, kind="stable"))
+            # Files that were merged, or written by several threads, may be out of order.
+            columns = take_rows(columns, np.argsort(received, kind="stable"))
         return MessageStream(
             topic=self.topic,
             kind=self.kind,
@@ -145,13 +151,13 @@ class TopicReader:
 
     @property
     def notes(self) -> list[str]:
-        """What was wrong with messages."""
+        """Notes on messages that could not be decoded."""
         if not self._broken_count:
             return []
         reasons = "; ".join(dict.fromkeys(self._broken))
         return [
-            f"{self._broken_count} of {self.message_count} messages of {self.topic!r} cannot be read and were dropped "
-            f"({reasons})"
+            f"{self._broken_count} of {self.message_count} messages of {self.topic!r} cannot be decoded and were "
+            f"dropped ({reasons})"
         ]
 
     def _flush(self) -> None:
@@ -182,7 +188,7 @@ class TopicReader:
         if growing is None:
             growing = self._begin(key, parts[0])
         numbers, stamps, rows = parts[0].numbers, parts[0].stamps, parts[0].rows
-        if len(parts) > 1:  # messages of several lengths, in the order in which they came
+        if len(parts) > 1:  # messages of several lengths, in their order
             numbers = np.concatenate([part.numbers for part in parts])
             order = np.argsort(numbers)
             numbers = numbers[order]
@@ -196,8 +202,8 @@ class TopicReader:
         if len(self._streams) >= _MOST_STREAMS:
             what = "sets of joints" if self.kind == "joints" else "frames"
             raise RecordingError(
-                f"{self._file}: the messages of {self.topic!r} name more than {_MOST_STREAMS} different {what}; leave "
-                f'the topic out with {self.topic!r} = "ignore" in [recording.topics] of the setup'
+                f"{self._file}: the messages of {self.topic!r} name more than {_MOST_STREAMS} different {what}; omit "
+                f'the topic with {self.topic!r} = "ignore" in [recording.topics] of the setup'
             )
         names = columns_of(self.kind, part.layout)
         growing = _GrowingStream(
@@ -210,68 +216,40 @@ class TopicReader:
 
 
 def with_slash(topic: str) -> str:
-    """Gives a topic as ROS spells it in full: bags may have it without the slash in front."""
+    """Return a topic's full name: bags may omit the leading slash."""
     return topic if topic.startswith("/") else f"/{topic}"
 
 
-def _sort_rows(columns: Mapping[str, FloatArray], order: IntArray) -> Mapping[str, FloatArray]:
-    if isinstance(columns, LazyColumns):
-        return _SortedRows(columns, order)
-    return {name: values[order] for name, values in columns.items()}
-
-
-class _SortedRows(LazyColumns):
-    """The rows of lazy columns in another order; neighbours should not have been far apart."""
-
-    def __init__(self, whole: LazyColumns, order: IntArray) -> None:
-        super().__init__(whole.names, len(order))
-        self._whole = whole
-        self._order = order
-
-    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
-        rows = self._order[start:stop]
-        if len(rows) == 0:
-            return {name: np.empty(0) for name in names}
-        first = int(rows.min())
-        part = self._whole.read(names, first, int(rows.max()) + 1)
-        return {name: values[rows - first] for name, values in part.items()}
-
-
 class MessageCollector:
-    """Takes the messages of a bag, and gives its streams.
+    """Collects the messages of a bag, and returns its streams.
 
     Args:
-        name: What is being read, for messages.
-        ignored: Topics that need not be looked at.
+        name: The file, for error messages.
+        ignored: Topics that are not read.
 
     Attributes:
         types: Types of the messages, by topic.
-        notes: What was noticed.
-        written: Whether Steelyard wrote the bag: its topics are then called after the sensors.
-        mapped: Whether it did so after a setup's map was applied.
-        origin: Which recording it is, where that is stated.
+        notes: What was unusual, a sentence each.
+        mark: Its mark, where Steelyard wrote the bag: its topics are then named after the sensors.
     """
 
     def __init__(self, name: str, ignored: tuple[str, ...] = ()) -> None:
         self.name = name
         self.types: dict[str, str] = {}
         self.notes: list[str] = []
-        self.written = False
-        self.mapped = False
-        self.origin: Identity | None = None
+        self.mark: FileMark | None = None
         self._ignored = frozenset(ignored)
         self._readers: dict[tuple[str, Kind, Encoding], TopicReader] = {}
 
     def open_topic(self, topic: str, type_name: str, encoding: str) -> TopicReader | None:
-        """Gives what takes the messages of a topic, or None where they need not be read."""
+        """Return the reader for the messages of a topic, or None if they are not needed."""
         topic = with_slash(topic)
         self.types.setdefault(topic, type_name)
         kind = kind_of(type_name)
         if kind is None or topic in self._ignored:
             return None
         if encoding not in ENCODINGS:
-            note = f"{topic!r} was left out: its messages are in {encoding!r}; 'cdr' and 'ros1' can be read"
+            note = f"{topic!r} was ignored: its messages are in {encoding!r}; 'cdr' and 'ros1' can be read"
             if note not in self.notes:
                 self.notes.append(note)
             return None
@@ -281,7 +259,7 @@ class MessageCollector:
         return self._readers[key]
 
     def finish(self) -> list[MessageStream]:
-        """Gives the streams of all topics, in the order in which the topics were opened."""
+        """Return the streams of all topics, in the order in which the topics were opened."""
         streams = [stream for reader in self._readers.values() for stream in reader.finish()]
         for reader in self._readers.values():
             self.notes += reader.notes

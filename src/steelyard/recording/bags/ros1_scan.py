@@ -1,4 +1,4 @@
-"""ROS 1 bags from front to back: their index, which a cut-off bag does not have, is not needed."""
+"""ROS 1 bags, read from front to back: their index, which a truncated bag lacks, is not needed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.bags.scan_log import ScanLog
 from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
+from steelyard.recording.file_errors import unreadable
+from steelyard.recording.file_mark import FileMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +23,14 @@ MAGIC = b"#ROSBAG V"
 VERSION = b"2.0"
 
 CALLER = "/steelyard"
-"""The node that a bag which Steelyard wrote names as the publisher of its topics."""
+"""The publisher that bags written by Steelyard name: a ROS 1 bag has no other field for a mark."""
 
 MAPPED_CALLER = f"{CALLER}/mapped"
-"""The same, where a setup's map is in the columns already."""
+"""The same, where a setup's map has been applied to the columns."""
 
 _MOST_HEADER_BYTES = 1_000_000
+"""Bytes of a record's header at most. Set by judgement: real ones have some hundred, a damaged length any number."""
+
 _MESSAGE, _BAG_HEADER, _CHUNK, _CONNECTION = 2, 3, 5, 7
 _UINT32 = struct.Struct("<I")
 _TIME = struct.Struct("<II")
@@ -35,7 +39,7 @@ _Header = dict[bytes, bytes]
 
 
 def scan_ros1(path: Path, collector: MessageCollector) -> None:
-    """Gives all messages of a ROS 1 bag to a collector, in the order in which they stand in it.
+    """Pass all messages of a ROS 1 bag to a collector, in the order of the file.
 
     Raises:
         RecordingError: It is no bag of version 2.0, or is encrypted, or cannot be opened.
@@ -45,22 +49,21 @@ def scan_ros1(path: Path, collector: MessageCollector) -> None:
             first_line = file.readline(64)
             if not first_line.startswith(MAGIC):
                 raise RecordingError(
-                    f"{collector.name} is no ROS 1 bag: it does not begin as one; copy it again, or give it its right "
-                    "ending"
+                    f"{collector.name} is no ROS 1 bag: its first bytes are wrong; copy it again, or correct its ending"
                 )
             version = first_line.removeprefix(MAGIC).strip()
             if version != VERSION:
                 raise RecordingError(
-                    f"{collector.name} is a bag of version {version.decode('ascii', 'replace')!r}; make it one of "
+                    f"{collector.name} is a bag of version {version.decode('ascii', 'replace')!r}; convert it to "
                     "version 2.0 with: rosbag migrate"
                 )
             _Scan(collector).run(file)
     except OSError as error:
-        raise RecordingError(f"{collector.name} cannot be read ({error.strerror})") from error
+        raise unreadable(collector.name, error) from error
 
 
 class _Scan:
-    """One way through a bag."""
+    """One pass through a bag."""
 
     def __init__(self, collector: MessageCollector) -> None:
         self._collector = collector
@@ -78,11 +81,11 @@ class _Scan:
         except DamagedChunkError as error:
             cut_off = str(error)
         self._collector.notes += self._log.notes(cut_off)
-        self._collector.written = self._callers in ({CALLER.encode()}, {MAPPED_CALLER.encode()})
-        self._collector.mapped = self._callers == {MAPPED_CALLER.encode()}
+        if self._callers in ({CALLER.encode()}, {MAPPED_CALLER.encode()}):
+            self._collector.mark = FileMark(mapped=MAPPED_CALLER.encode() in self._callers)
 
     def _read_record(self, header: _Header, length: int, file: BinaryIO) -> None:
-        """Reads a record of the bag itself; what follows a header that is not needed is passed over by the caller."""
+        """Read a record at the top level of the bag; the caller skips what is left of it."""
         operation = header.get(b"op", b"")
         if operation == bytes([_CHUNK]):
             if length > MOST_CHUNK_BYTES:
@@ -95,7 +98,7 @@ class _Scan:
         elif operation == bytes([_BAG_HEADER]):
             if header.get(b"encryptor"):
                 raise RecordingError(f"{self._collector.name} is encrypted; decrypt it with: rosbag decrypt")
-        # A bag that was cut off while a chunk was being written has the chunk's records without its size.
+        # A bag that was truncated while a chunk was written has the chunk's records without its size.
         elif operation in {bytes([_MESSAGE]), bytes([_CONNECTION])} and length <= MOST_CHUNK_BYTES:
             self._read_inner_record(operation, header, file.read(length))
 
@@ -144,18 +147,22 @@ class _Scan:
 
 
 def _records(stream: BinaryIO, size: int) -> Iterator[tuple[_Header, int]]:
-    """Gives the header of each record and the length of what follows; the stream then stands before it.
+    """Yield the header of each record and the length of its data, at which the stream is then positioned.
 
     Raises:
         DamagedChunkError: It ends within a record.
     """
-    place = stream.tell()
-    while place < size:
-        stream.seek(place)
-        header = _parse_header(_read(stream, _read_length(stream), _MOST_HEADER_BYTES))
+    position = stream.tell()
+    while position < size:
+        stream.seek(position)
+        header_length = _read_length(stream)
+        contents = stream.read(header_length) if header_length <= _MOST_HEADER_BYTES else b""
+        if len(contents) < header_length:
+            raise DamagedChunkError("it ends within a header")
+        header = _parse_header(contents)
         length = _read_length(stream)
-        place = stream.tell() + length
-        if place > size:
+        position = stream.tell() + length
+        if position > size:
             raise DamagedChunkError("it ends within a record")
         yield header, length
 
@@ -167,22 +174,15 @@ def _read_length(stream: BinaryIO) -> int:
         raise DamagedChunkError("it ends within a record") from error
 
 
-def _read(stream: BinaryIO, length: int, most: int) -> bytes:
-    contents = stream.read(length) if length <= most else b""
-    if len(contents) < length:
-        raise DamagedChunkError("it ends within a header")
-    return contents
-
-
-def _parse_header(letters: bytes) -> _Header:
-    """Gives the fields of a header by name."""
+def _parse_header(contents: bytes) -> _Header:
+    """Return the fields of a header by name."""
     fields: _Header = {}
-    place = 0
-    while place + 4 <= len(letters):
-        (length,) = _UINT32.unpack_from(letters, place)
-        name, equals, value = letters[place + 4 : place + 4 + length].partition(b"=")
-        place += 4 + length
-        if not equals or place > len(letters):
+    position = 0
+    while position + 4 <= len(contents):
+        (length,) = _UINT32.unpack_from(contents, position)
+        name, equals, value = contents[position + 4 : position + 4 + length].partition(b"=")
+        position += 4 + length
+        if not equals or position > len(contents):
             raise DamagedChunkError("a header has no fields")
         fields[name] = value
     return fields

@@ -1,4 +1,4 @@
-"""Numbers as ROS messages: a message of the right shape is built once, and its numbers are filled in for many."""
+"""Numbers as ROS messages: a message of the right layout is built once, and filled with numbers for many rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from steelyard.recording.bags.ros_messages import JOINT_FIELDS, SECOND, find_lay
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.arrays import FloatArray
-    from steelyard.recording.bags.ros_messages import ByteArray, Encoding, IntArray, Kind
+    from steelyard.arrays import FloatArray, IntArray
+    from steelyard.recording.bags.ros_messages import ByteArray, Encoding, Kind
 
 WORLD = "world"
 
@@ -23,71 +23,71 @@ _CDR_LITTLE_ENDIAN = b"\0\1\0\0"
 def build_template(
     kind: Kind, encoding: Encoding, frame: str, *, joints: Sequence[str] = (), fields: Sequence[str] = ()
 ) -> bytes:
-    """Gives a message without time, and with zeros for numbers.
+    """Build a message without time, and with zeros for numbers.
 
     Args:
         kind: What it is.
         encoding: How it is encoded.
         frame: The frame of its header.
-        joints: Names of the joints, of a joint state.
+        joints: Names of the joints of a joint state.
         fields: The fields of a joint state that have numbers, or the parts of an inertial message that are measured.
     """
-    text = _Text(encoding)
+    message = _MessageBuilder(encoding)
     if encoding == "ros1":
-        text.number(0)
-    text.number(0)
-    text.number(0)
-    text.word(frame)
+        message.number(0)
+    message.number(0)
+    message.number(0)
+    message.word(frame)
     if kind == "joints":
-        text.number(len(joints))
+        message.number(len(joints))
         for joint in joints:
-            text.word(joint)
+            message.word(joint)
         for field in JOINT_FIELDS:
             size = len(joints) if field in fields else 0
-            text.number(size)
-            text.floats([0.0] * size)
+            message.number(size)
+            message.floats([0.0] * size)
     elif kind == "imu":
         for part, zero in (("quat", (0.0, 0.0, 0.0, 1.0)), ("gyro", (0.0,) * 3), ("accel", (0.0,) * 3)):
-            text.floats(zero)
-            text.floats([0.0 if part in fields else -1.0] + [0.0] * 8)
+            message.floats(zero)
+            message.floats([0.0 if part in fields else -1.0] + [0.0] * 8)
     elif kind == "wrench":
-        text.floats([0.0] * 6)
+        message.floats([0.0] * 6)
     else:
-        text.word("base")
-        text.floats([0.0] * 3 + [0.0, 0.0, 0.0, 1.0] + [0.0] * 36)
-        text.floats([0.0] * (6 + 36))
-    return bytes(text.letters)
+        message.word("base")
+        message.floats([0.0] * 3 + [0.0, 0.0, 0.0, 1.0] + [0.0] * 36)
+        message.floats([0.0] * (6 + 36))
+    return bytes(message.contents)
 
 
-class _Text:
-    """A message that is being put together."""
+class _MessageBuilder:
+    """A message under construction."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._aligned = encoding == "cdr"
-        self.letters = bytearray(_CDR_LITTLE_ENDIAN if self._aligned else b"")
+        self.contents = bytearray(_CDR_LITTLE_ENDIAN if self._aligned else b"")
 
     def number(self, value: int) -> None:
         self._align(4)
-        self.letters += struct.pack("<I", value)
+        self.contents += struct.pack("<I", value)
 
     def word(self, word: str) -> None:
-        letters = word.encode() + (b"\0" if self._aligned else b"")
-        self.number(len(letters))
-        self.letters += letters
+        encoded = word.encode() + (b"\0" if self._aligned else b"")
+        self.number(len(encoded))
+        self.contents += encoded
 
     def floats(self, values: Sequence[float]) -> None:
         if values:
             self._align(8)
-            self.letters += struct.pack(f"<{len(values)}d", *values)
+            self.contents += struct.pack(f"<{len(values)}d", *values)
 
     def _align(self, size: int) -> None:
-        # CDR counts from behind its header of four bytes.
+        # Alignment in CDR counts from behind its header of four bytes.
         if self._aligned:
-            self.letters += bytes((4 - len(self.letters)) % size)
+            self.contents += bytes((4 - len(self.contents)) % size)
 
 
 class Encoder:
-    """Puts numbers into messages of one shape."""
+    """Encodes numbers as messages of one layout."""
 
     def __init__(self, kind: Kind, encoding: Encoding, template: bytes) -> None:
         self._layout = find_layout(kind, encoding, template)
@@ -95,11 +95,11 @@ class Encoder:
         self._written = 0
 
     def encode(self, stamps: IntArray, values: Mapping[str, FloatArray]) -> ByteArray:
-        """Gives messages, shape (n, length of each).
+        """Encode messages, shape (n, length of each).
 
         Args:
             stamps: Their times, ns, shape (n,).
-            values: By field, its numbers, shape (n, size of the field).
+            values: Numbers by field, shape (n, size of the field).
         """
         count = len(stamps)
         messages = np.tile(self._template, (count, 1))
@@ -107,11 +107,11 @@ class Encoder:
         start = self._layout.stamp
         messages[:, start : start + 8] = times.view(np.uint8)
         if self._layout.encoding == "ros1":
-            numbers = np.arange(self._written, self._written + count) % 2**32
-            messages[:, :4] = numbers.astype("<u4").view(np.uint8).reshape(count, 4)
+            sequence = np.arange(self._written, self._written + count) % 2**32
+            messages[:, :4] = sequence.astype("<u4").view(np.uint8).reshape(count, 4)
         self._written += count
-        for field, numbers_of_field in values.items():
+        for field, numbers in values.items():
             start, size = self._layout.fields[field]
-            numbers_there = np.ascontiguousarray(numbers_of_field, dtype="<f8")
-            messages[:, start : start + 8 * size] = numbers_there.view(np.uint8).reshape(count, 8 * size)
+            little_endian = np.ascontiguousarray(numbers, dtype="<f8")
+            messages[:, start : start + 8 * size] = little_endian.view(np.uint8).reshape(count, 8 * size)
         return messages

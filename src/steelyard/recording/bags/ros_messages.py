@@ -1,8 +1,8 @@
-"""ROS messages as numbers: where the floats of a message stand, and many messages taken apart at once.
+"""ROS messages as numbers: where the floats of a message are, and many messages decoded at once.
 
-A topic's messages nearly always have one shape: the same names, the same lengths, only other numbers. The first of them
-is walked through byte by byte; the bytes that decided where things stand (lengths, names) are compared with those of
-all the others at once, and the numbers of those that agree are columns of one array.
+A topic's messages nearly always have one layout: the same names, the same lengths, only other numbers. The first of
+them is parsed byte by byte; the bytes that determine the layout (lengths, names) are compared with those of all the
+others at once, and the numbers of those that agree are columns of one array.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.model import WRENCH_AXES
 from steelyard.recording.column_names import BASE_AXES, IMU_AXES
@@ -20,7 +21,7 @@ from steelyard.recording.column_names import BASE_AXES, IMU_AXES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
 
 Kind = Literal["joints", "imu", "wrench", "odometry"]
 Encoding = Literal["ros1", "cdr"]
@@ -38,39 +39,38 @@ ENCODINGS: tuple[Encoding, ...] = ("ros1", "cdr")
 JOINT_FIELDS = ("position", "velocity", "effort")
 
 SECOND = 1_000_000_000
-"""Nanoseconds of a second: all times of messages are whole nanoseconds."""
+"""Nanoseconds in a second, the unit of all times of messages."""
 
-_CDR_HEADER = 4
-_CDR_PADDING = 7
+_CDR_HEADER = 4  # bytes in front of a CDR message, which name its byte order; alignment counts from behind them
+_CDR_PADDING = 7  # bytes that may follow a CDR message, which some middlewares align to eight
 
-ByteArray = np.ndarray[Any, np.dtype[np.uint8]]
-IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+ByteArray = NDArray[np.uint8]
 
 
 class BrokenMessageError(ValueError):
-    """A message that is not what its type says."""
+    """A message that contradicts its type."""
 
 
 def kind_of(type_name: str) -> Kind | None:
-    """Gives what a message type is, in whichever spelling: ROS 1, ROS 2, or of its middleware."""
+    """Return the kind of a message type, spelled as in ROS 1, ROS 2, or its middleware."""
     parts = [part for part in re.split(r"/|::|__", type_name) if part not in {"msg", "dds_"}]
     return ROS_TYPES.get("/".join(parts).removesuffix("_"))
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where things stand in messages of one shape.
+    """Where the fields are in messages of one layout.
 
     Attributes:
         encoding: How they are encoded.
-        order: "<" or ">": which byte of a number comes first.
+        order: Byte order, "<" or ">".
         length: Their length in bytes.
-        stamp: Where the seconds of the header's time stand; nanoseconds follow.
+        stamp: Where the seconds of the header's stamp are; nanoseconds follow.
         frame: The header's frame.
         joints: Names of the joints, for a joint state.
-        fields: By name of a field of floats, where it begins and how many there are.
+        fields: Where each field of floats begins and how many there are, by name.
         example: A message of this layout, shape (length,).
-        mask: 255 where a byte decided where things stand, else 0, shape (length,).
+        mask: 255 where a byte determines the layout, else 0, shape (length,).
     """
 
     encoding: Encoding
@@ -83,20 +83,20 @@ class Layout:
     example: ByteArray
     mask: ByteArray
 
-    def matches(self, messages: ByteArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Gives which messages, shape (n, length), have this layout."""
+    def matches(self, messages: ByteArray) -> BoolArray:
+        """Return which messages, shape (n, length), have this layout."""
         difference = messages ^ self.example
         difference &= self.mask
         return difference.max(axis=1) == 0  # type: ignore[no-any-return]
 
     def floats(self, messages: ByteArray, field: str) -> FloatArray:
-        """Gives a field of messages of this layout, shape (n, size of the field)."""
+        """Return a field of messages of this layout, shape (n, size of the field)."""
         start, count = self.fields[field]
         taken = np.ascontiguousarray(messages[:, start : start + 8 * count])
         return taken.view(f"{self.order}f8").astype(np.float64, copy=False)
 
-    def stamps(self, messages: ByteArray) -> tuple[IntArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        """Gives the times of the headers in nanoseconds, and which of them are times at all."""
+    def stamps(self, messages: ByteArray) -> tuple[IntArray, BoolArray]:
+        """Return the header stamps in nanoseconds, and which of them are valid."""
         pairs = np.ascontiguousarray(messages[:, self.stamp : self.stamp + 8])
         # Seconds are signed in ROS 2 only.
         sign = "i" if self.encoding == "cdr" else "u"
@@ -106,14 +106,14 @@ class Layout:
 
 
 def find_layout(kind: Kind, encoding: Encoding, message: bytes) -> Layout:
-    """Walks through a message to see where its numbers stand.
+    """Parse a message to find where its numbers are.
 
     Raises:
         BrokenMessageError: It ends too early or too late, or its parts contradict each other.
     """
     walk = _Walk(message, encoding)
     stamp = walk.header_stamp()
-    # Whose frame it is matters where a sensor is found by it; elsewhere it may change without making another layout.
+    # The frame is part of the layout only where it identifies a sensor.
     frame = walk.text(fixed=kind in {"imu", "wrench"})
     joints: tuple[str, ...] = ()
     if kind == "joints":
@@ -163,38 +163,38 @@ def _joint_fields(walk: _Walk) -> tuple[tuple[str, ...], dict[str, tuple[int, in
 
 
 class _Walk:
-    """Goes through a message from its start, and remembers the bytes that decide where things stand."""
+    """A parser that goes through a message, and remembers the bytes that determine its layout."""
 
     def __init__(self, message: bytes, encoding: Encoding) -> None:
         self.message = message
         self.order: Literal["<", ">"] = "<"
         self._aligned = encoding == "cdr"
-        self._place = 0
+        self._position = 0
         self._fixed: list[tuple[int, int]] = []
         if self._aligned:
             if message[:1] != b"\0" or message[1:2] not in {b"\0", b"\1"} or len(message) < _CDR_HEADER:
                 raise BrokenMessageError("it does not begin like a CDR message")
             self.order = "<" if message[1] else ">"
-            self._place = _CDR_HEADER
+            self._position = _CDR_HEADER
             self._fixed.append((0, 2))
 
     def header_stamp(self) -> int:
-        """Goes over the time of a header, and gives where it stands."""
+        """Skip the stamp of a header, and return where it is."""
         if not self._aligned:
-            self._take(4, 4)  # ROS 1 counts its messages there
+            self._take(4, 4)  # the sequence number of ROS 1
         return self._take(8, 4)
 
     def count(self, least_size: int) -> int:
-        """Reads the number of elements of a sequence, each of which takes at least so many bytes."""
+        """Read the length of a sequence, each element of which takes at least `least_size` bytes."""
         start = self._take(4, 4)
         self._fixed.append((start, start + 4))
         (count,) = struct.unpack_from(f"{self.order}I", self.message, start)
-        if count * least_size > len(self.message) - self._place:
+        if count * least_size > len(self.message) - self._position:
             raise BrokenMessageError(f"it ends before the {count} elements that it announces")
         return int(count)
 
     def text(self, *, fixed: bool = True) -> str:
-        """Reads a text; its contents decide the layout unless `fixed` is False, its length always does."""
+        """Read a text; its length determines the layout, and its contents too unless `fixed` is False."""
         size = self.count(least_size=1)
         start = self._take(size, 1)
         if fixed:
@@ -210,36 +210,36 @@ class _Walk:
             raise BrokenMessageError("a name in it is not UTF-8") from error
 
     def floats(self, size: int) -> tuple[int, int]:
-        """Goes over floats, and gives where they begin and how many there are."""
+        """Skip floats, and return where they begin and how many there are."""
         return self._take(8 * size, 8), size
 
     def finish(self) -> None:
-        """Checks that the message ends here."""
-        left = len(self.message) - self._place
+        """Check that the message ends here."""
+        left = len(self.message) - self._position
         if left > (_CDR_PADDING if self._aligned else 0):
             raise BrokenMessageError(f"it goes on for {left} bytes after its end")
 
     def mask(self) -> ByteArray:
-        """Gives 255 for each byte that decides the layout, else 0."""
+        """Return 255 for each byte that determines the layout, else 0."""
         mask = np.zeros(len(self.message), dtype=np.uint8)
         for start, stop in self._fixed:
             mask[start:stop] = 255
         return mask
 
     def _take(self, size: int, alignment: int) -> int:
-        """Goes over bytes, and gives where they begin."""
+        """Skip bytes, and return where they begin."""
         if self._aligned:
-            self._place += (_CDR_HEADER - self._place) % alignment
-        start = self._place
+            self._position += (_CDR_HEADER - self._position) % alignment
+        start = self._position
         if start + size > len(self.message):
             raise BrokenMessageError("it ends too early")
-        self._place = start + size
+        self._position = start + size
         return start
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Messages of one layout, taken apart.
+    """Decoded messages of one layout.
 
     Attributes:
         layout: Their layout.
@@ -255,7 +255,7 @@ class Decoded:
 
 
 def columns_of(kind: Kind, layout: Layout) -> tuple[str, ...]:
-    """Gives what the columns of decoded messages are: names of columns, without the sensor in front."""
+    """Return the column names of decoded messages, without the sensor's name."""
     if kind == "joints":
         quantities = {"position": "q", "velocity": "v", "effort": "tau"}
         return tuple(f"{quantities[field]}.{joint}" for field in layout.fields for joint in layout.joints)
@@ -266,7 +266,7 @@ def columns_of(kind: Kind, layout: Layout) -> tuple[str, ...]:
 
 
 class Decoder:
-    """Takes the messages of one topic apart; remembers their layouts."""
+    """Decodes the messages of one topic; remembers their layouts."""
 
     def __init__(self, kind: Kind, encoding: Encoding) -> None:
         self.kind = kind
@@ -274,7 +274,7 @@ class Decoder:
         self._layouts: dict[int, list[Layout]] = {}
 
     def decode(self, messages: Sequence[bytes]) -> tuple[list[Decoded], dict[int, str]]:
-        """Gives messages by layout, and why others, by their number, cannot be read."""
+        """Decode messages by layout, and return why others, by their number, cannot be decoded."""
         lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
         decoded: list[Decoded] = []
         broken: dict[int, str] = {}
@@ -289,7 +289,7 @@ class Decoder:
     def _sort(
         self, together: ByteArray, numbers: IntArray, broken: dict[int, str]
     ) -> list[tuple[Layout, IntArray | slice]]:
-        """Gives which messages of one length have which layout; finds layouts that are new."""
+        """Sort messages of one length by layout; find layouts that are new."""
         known = self._layouts.setdefault(together.shape[1], [])
         left = np.arange(len(together))
         result: list[tuple[Layout, IntArray | slice]] = []
@@ -331,7 +331,7 @@ class Decoder:
 
 
 def _known_part(layout: Layout, messages: ByteArray, part: str) -> FloatArray:
-    """Gives a part of inertial messages; a covariance that begins with -1 says that the part is not measured."""
+    """Return a part of inertial messages; a covariance that begins with -1 means that it is not measured."""
     values = layout.floats(messages, part)
     unknown = layout.floats(messages, f"{part}_covariance")[:, 0] == -1.0
     if unknown.any():
@@ -340,6 +340,6 @@ def _known_part(layout: Layout, messages: ByteArray, part: str) -> FloatArray:
 
 
 def _turns(quaternions: FloatArray) -> FloatArray:
-    """Gives quaternions; four zeros, which a message has that nobody filled, are none."""
+    """Return quaternions; four zeros, as in a message that nobody filled, are missing."""
     empty = np.count_nonzero(quaternions, axis=1) == 0
     return np.where(empty[:, None], np.nan, quaternions) if empty.any() else quaternions

@@ -1,4 +1,4 @@
-"""What is noticed on the way through a bag: how far it goes, and what in it is damaged."""
+"""The log of a pass through a bag: how far it goes, and what in it is damaged."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from steelyard.wording import reason
 
 
 def complaint(error: BaseException) -> str:
-    """Gives what another library complains of; it may quote a file, whose letters need not be printable."""
+    """Return the error message of another library with unprintable characters replaced: it may quote the file."""
     return "".join(letter if letter.isprintable() else "?" for letter in reason(error))
 
 
 @dataclass(eq=False)
 class ScanLog:
-    """Keeps what is noticed.
+    """A log of what is damaged.
 
     Attributes:
         first: Time of receipt of the first message, ns; None before it.
@@ -35,13 +35,13 @@ class ScanLog:
         return 0.0 if self.first is None else (self.last - self.first) / SECOND
 
     def note_damage(self, what: str) -> None:
-        """Takes note of a piece that cannot be read."""
+        """Record a piece that cannot be read."""
         self._damaged_count += 1
         if len(self._damaged) < 3:
             self._damaged.append(f"after {self.elapsed:.3f} s: {what}")
 
     def notes(self, cut_off: str | None) -> list[str]:
-        """Gives it all in sentences.
+        """Return the notes.
 
         Args:
             cut_off: Why the end of the file is missing, or None where it is there.

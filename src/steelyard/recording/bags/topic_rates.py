@@ -1,4 +1,4 @@
-"""How often topics come beside the joints, and what that leaves between their readings."""
+"""Rates of topics beside that of the joints, and what remains of them on the joints' clock."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
 
 _SLOW = 0.5
+"""Share of the joints' rate below which a topic is slow. Set by judgement: jitter and rounding stay above it."""
+
 _AS_MANY = 0.8
+"""Share of the rows from which a topic has about as many readings. Set by judgement: a fifth of them may be lost."""
+
 _MOSTLY = 0.5
+"""Share of filled rows below which a topic is mostly missing. Set by judgement."""
 
 
 def note_rates(joints: Stream, others: Sequence[Stream]) -> list[str]:
-    """Gives notes on topics that are far slower than the joints, or of which little is left on the joints' clock.
+    """Return notes on topics that are far slower than the joints, or mostly missing on the joints' clock.
 
     Args:
         joints: The stream whose times are the rows.
@@ -57,7 +62,7 @@ def note_rates(joints: Stream, others: Sequence[Stream]) -> list[str]:
 
 
 def _count_filled(rows: FloatArray, stream: Stream) -> int:
-    """Gives in how many rows a stream has a reading, or a straight line between two."""
+    """Count the rows in which a stream has a reading, or is interpolated."""
     there = ResampledColumns(rows, [Stream(stream.name, stream.time, {"there": np.ones(len(stream.time))})])
     return int(np.count_nonzero(np.isfinite(there["there"])))
 

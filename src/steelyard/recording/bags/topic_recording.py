@@ -8,46 +8,40 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.exceptions import RecordingError
+from steelyard.model import CLOCKS, ColumnSource
 from steelyard.recording.bags.message_clocks import (
     MESSAGE,
     RECEIVE,
-    choose_clock,
     compare_clocks,
     epoch_of,
     first_second,
     read_topic_clock,
     seconds_since,
 )
-from steelyard.recording.bags.message_streams import MessageCollector
 from steelyard.recording.bags.ros_messages import SECOND
 from steelyard.recording.bags.topic_rates import note_rates
-from steelyard.recording.bags.topics import IGNORE, assign_topics, ignored_topics
-from steelyard.recording.columns import MEMORY, KeptRows, LazyColumns, MappedColumns, read_rows
+from steelyard.recording.bags.topics import IGNORE, assign_topics
+from steelyard.recording.columns import MEMORY, LazyColumns, MappedColumns, read_rows, take_rows
+from steelyard.recording.file_mark import FileMark
 from steelyard.recording.recording import Recording
 from steelyard.recording.resampling import ResampledColumns, Stream
-from steelyard.wording import in_words, show_name
+from steelyard.wording import did_you_mean, in_words, show_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import FloatArray, IntArray
     from steelyard.model import Setup
     from steelyard.recording.bags.message_clocks import StreamClock
-    from steelyard.recording.bags.message_streams import MessageStream
-    from steelyard.recording.bags.ros_messages import IntArray
+    from steelyard.recording.bags.message_streams import MessageCollector, MessageStream
     from steelyard.recording.bags.topics import AssignedStream, Role
 
 
-def open_collector(name: str, setup: Setup) -> MessageCollector:
-    """Gives what takes the messages of a bag."""
-    return MessageCollector(name, ignored_topics(setup))
-
-
 def build_recording(collector: MessageCollector, setup: Setup, clock: str | None) -> Recording:
-    """Gives the recording that the messages of a bag make.
+    """Build the recording from the messages of a bag.
 
-    The joint states that hold the most joints (then those that come most often) give the rows; everything else is put
-    on their clock.
+    The joint states with the most joints (then those with the highest rate) give the rows; all other topics are
+    resampled on their clock.
 
     Args:
         collector: Took all messages.
@@ -58,10 +52,12 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
         RecordingError: There are no joint states, or it is not clear which topic is what, or when.
     """
     name = collector.name
-    if collector.written:
-        # What the setup says of topics is true of the bag that this one was made from.
+    if collector.mark is not None:
+        # The setup's topics are those of the bag that this one was made from.
         setup = replace(setup, recording=replace(setup.recording, topics={}))
-    clock = choose_clock(name, clock, setup.recording.clock)
+    clock = clock or setup.recording.clock or MESSAGE
+    if clock not in CLOCKS:
+        raise RecordingError(f"{name}: there is no clock {clock!r}{did_you_mean(clock, CLOCKS)}")
     streams = collector.finish()
     assigned, topic_notes = assign_topics(name, streams, collector.types, setup)
     if not any(each.role == "joints" for each in assigned):
@@ -91,21 +87,14 @@ def build_recording(collector: MessageCollector, setup: Setup, clock: str | None
     ]
     notes += note_rates(on_clock[0], on_clock[1:])
     columns = ResampledColumns(time, on_clock)
-    small = 8 * columns.row_count * len(columns) <= MEMORY
-    return Recording(
-        time,
-        columns.read(columns.names, 0, columns.row_count) if small else columns,
-        name,
-        epoch,
-        tuple(dict.fromkeys(notes)),
-        mapped=collector.mapped,
-        identity=collector.origin,
-    )
+    values = columns.load() if 8 * columns.row_count * len(columns) <= MEMORY else columns
+    mark = collector.mark or FileMark()
+    return Recording(time, values, name, epoch, tuple(dict.fromkeys(notes)), mark.mapped, mark.origin)
 
 
 @dataclass(frozen=True, eq=False)
 class _Track:
-    """Streams of one topic that are one table: what they say, when, under Steelyard's names."""
+    """Streams of one topic that make one table: their times, and columns under Steelyard's names."""
 
     topic: str
     role: Role
@@ -117,21 +106,14 @@ class _Track:
 def _make_track(each: AssignedStream, when: StreamClock, known: Sequence[_Track]) -> _Track:
     # Sensors that are read together have one clock: it is kept once.
     time = next((track.time for track in known if np.array_equal(track.time, when.time)), when.time)
-    whole: Mapping[str, FloatArray] = each.stream.columns
-    columns: Mapping[str, FloatArray]
-    if isinstance(whole, LazyColumns):
-        rows = whole if when.keep is None else KeptRows(whole, when.keep)
-        columns = MappedColumns(
-            rows, len(when.time), {name: (theirs, 1.0, 0.0) for name, theirs in each.sources.items()}
-        )
-    else:
-        keep = slice(None) if when.keep is None else when.keep
-        columns = {name: whole[theirs][keep] for name, theirs in each.sources.items()}
-    return _Track(each.stream.topic, each.role, (each.stream,), time, columns)
+    columns = each.stream.columns if when.keep is None else take_rows(each.stream.columns, np.flatnonzero(when.keep))
+    mapped = MappedColumns(columns, len(time), {name: ColumnSource(theirs) for name, theirs in each.sources.items()})
+    lazy = isinstance(columns, LazyColumns)
+    return _Track(each.stream.topic, each.role, (each.stream,), time, mapped if lazy else mapped.load())
 
 
 def _add_track(tracks: list[_Track], track: _Track) -> None:
-    """Adds a track; one topic's streams that share columns become one."""
+    """Add a track; streams of one topic that share columns are merged."""
     for other in [each for each in tracks if not each.columns.keys().isdisjoint(track.columns)]:
         tracks.remove(other)
         time = np.unique(np.concatenate([other.time, track.time]))
@@ -141,14 +123,14 @@ def _add_track(tracks: list[_Track], track: _Track) -> None:
 
 
 class _MergedColumns(LazyColumns):
-    """Tables on parts of one clock; where two have a row at one time, a number of the later counts."""
+    """Tables on parts of one clock; where two have a row at the same time, the later one's number is used."""
 
     def __init__(self, time: IntArray, parts: Sequence[tuple[IntArray, Mapping[str, FloatArray]]]) -> None:
         super().__init__(tuple(dict.fromkeys(name for _, columns in parts for name in columns)), len(time))
         self._parts = [(np.searchsorted(time, own), columns) for own, columns in parts]
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         result = {name: np.full(stop - start, np.nan) for name in names}
         for rows, columns in self._parts:
             low, high = np.searchsorted(rows, [start, stop])
@@ -161,7 +143,7 @@ class _MergedColumns(LazyColumns):
 
 
 def _importance(track: _Track) -> tuple[bool, int, float]:
-    """Says which joint states give the rows: those with positions, with the most joints, that come most often."""
+    """Return the rank of joint states for giving the rows: positions, then number of joints, then rate."""
     joints = {joint for stream in track.streams for joint in stream.joints}
     duration = int(track.time[-1] - track.time[0])
     rate = (len(track.time) - 1) / duration if duration else 0.0
@@ -169,7 +151,7 @@ def _importance(track: _Track) -> tuple[bool, int, float]:
 
 
 def _overlaps(name: str, track: _Track, master: _Track, clock: str, notes: list[str]) -> bool:
-    """Says whether a track has anything at the times of the master; notes where it has not.
+    """Return whether a track overlaps the master in time; add a note if it does not.
 
     Raises:
         RecordingError: It has by the times of receipt, but not by those that the messages carry.
@@ -196,7 +178,7 @@ def _apart(first: IntArray, second: IntArray) -> float:
 
 
 def _no_joints(collector: MessageCollector, streams: Sequence[MessageStream]) -> RecordingError:
-    """Gives the error that says what there is instead of joint states."""
+    """Return the error for a bag without joint states, which lists its topics."""
     topics = [f"{show_name(topic)} ({show_name(type_name)})" for topic, type_name in collector.types.items()]
     there = f"its topics are {in_words(topics, limit=8)}" if topics else "it has no topics"
     told = [stream.topic for stream in streams if stream.kind == "joints"]

@@ -24,20 +24,17 @@ from steelyard.wording import in_words
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from steelyard.arrays import FloatArray
-    from steelyard.recording.bags.ros_messages import Encoding, IntArray, Kind
+    from steelyard.arrays import FloatArray, IntArray
+    from steelyard.recording.bags.ros_messages import Encoding, Kind
     from steelyard.recording.recording import Recording
 
 _ROWS = 2048
+"""Rows that are encoded together. Set by judgement: the cost per batch is negligible, and a batch is a few MB."""
+
 _JOINT_STATES = "/joint_states"
 
-MARK = "steelyard"
-"""The name under which a bag that Steelyard wrote says so."""
-
-MAPPED = "mapped"
-ORIGIN = "origin"
-
 _MOST_SECONDS = {"ros1": 2**32, "cdr": 2**31}
+"""Seconds beyond which a stamp overflows: unsigned 32 bits in ROS 1, signed ones in ROS 2."""
 
 
 @dataclass(frozen=True)
@@ -91,20 +88,8 @@ class OutgoingMessage:
     contents: bytes
 
 
-def describe(recording: Recording) -> dict[str, str]:
-    """Gives what a bag says of itself: who wrote it, whether a setup's map is in its columns already, and its origin.
-
-    A bag is read with times from its own first second on; the origin is stated where the recording's times are these.
-    """
-    from steelyard import __version__  # noqa: PLC0415 (the package itself imports this room)
-
-    same_times = recording.epoch == 0 or 0.0 <= recording.time[0] < 1.0
-    mark = {"version": __version__, MAPPED: "true" if recording.mapped else "false"}
-    return {**mark, ORIGIN: recording.origin} if same_times else mark
-
-
 def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:
-    """Gives the topics that hold a recording.
+    """Return the topics that hold a recording.
 
     Raises:
         RecordingError: A column has no place in any message, or there are no positions of joints.
@@ -142,7 +127,7 @@ def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:
 
 
 def _is_pose(quantity: str, columns: Collection[str]) -> bool:
-    """Says whether a column of "base" is of the base's pose, and not of an inertial sensor of that name."""
+    """Return whether a column of "base" belongs to the base's pose, not to an inertial sensor of that name."""
     posed = any(f"{BASE}.position.{axis}" in columns for axis in "xyz")
     inertial = any(f"{BASE}.{part}.{axis}" in columns for part in ("gyro", "accel") for axis in "xyz")
     return quantity == "position" or (quantity == "quat" and (posed or not inertial))
@@ -194,10 +179,10 @@ def _sensor_topic(kind: Kind, owner: str, columns: Collection[str]) -> OutgoingT
 def encode_messages(
     recording: Recording, topics: Sequence[OutgoingTopic], encoding: Encoding
 ) -> Iterator[OutgoingMessage]:
-    """Gives the messages of a recording in the order of their times.
+    """Yield the messages of a recording in the order of their times.
 
-    The states of the joints are there for each row, because it is their clock that the rows come back by; any other
-    topic only where it has a reading.
+    Joint states are written for every row, because their clock gives the rows when the bag is read; any other topic
+    only where it has a reading.
 
     Raises:
         RecordingError: A time is too early or too late for a ROS stamp, or a name is no text.
@@ -232,7 +217,7 @@ def _make_encoder(recording: Recording, topic: OutgoingTopic, encoding: Encoding
 
 
 def _stamps(chunk: Recording, encoding: Encoding) -> IntArray:
-    """Gives the times of rows in ns since the epoch."""
+    """Return the times of rows in ns since the epoch."""
     whole = np.floor(chunk.time)
     seconds = whole + float(chunk.epoch)
     if seconds[0] < 0.0 or seconds[-1] >= _MOST_SECONDS[encoding] - 1:
@@ -247,7 +232,7 @@ def _stamps(chunk: Recording, encoding: Encoding) -> IntArray:
 
 
 def _read_topic(topic: OutgoingTopic, chunk: Recording) -> tuple[IntArray, dict[str, FloatArray]]:
-    """Gives the rows in which a topic has a message, and its numbers there by field."""
+    """Return the rows in which a topic has a message, and its numbers there by field."""
     nothing = np.full(len(chunk), np.nan)
     fields = {
         field: np.stack([nothing if name is None else chunk.values[name] for name in names], axis=1)

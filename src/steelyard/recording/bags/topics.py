@@ -1,4 +1,4 @@
-"""Which topic of a bag is which sensor."""
+"""Which topic of a bag belongs to which sensor."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class AssignedStream:
 
 
 def ignored_topics(setup: Setup) -> tuple[str, ...]:
-    """Gives the topics that the setup leaves out."""
+    """Return the topics that the setup ignores."""
     return tuple(with_slash(topic) for topic, target in setup.recording.topics.items() if target == IGNORE)
 
 
 def assign_topics(
     name: str, streams: Sequence[MessageStream], types: Mapping[str, str], setup: Setup
 ) -> tuple[list[AssignedStream], list[str]]:
-    """Gives which stream is which sensor, and what was noticed.
+    """Assign each stream to a sensor, and return notes on those without one.
 
     Args:
         name: What is being read, for messages.
@@ -85,7 +85,7 @@ def assign_topics(
 
 
 def _read_choices(name: str, types: Mapping[str, str], setup: Setup) -> dict[str, str]:
-    """Gives what the setup says of the topics in the bag; complains about what cannot be."""
+    """Return what the setup assigns to the topics in the bag; raise an error if it is impossible."""
     chosen: dict[str, str] = {}
     for written, target in setup.recording.topics.items():
         topic = with_slash(written)
@@ -112,7 +112,7 @@ def _read_choices(name: str, types: Mapping[str, str], setup: Setup) -> dict[str
 
 
 def _targets(kind: Kind, setup: Setup) -> tuple[str, ...] | None:
-    """Gives what a topic can be, or None for any name."""
+    """Return what a topic can be assigned to, or None for any name."""
     if kind == "joints":
         return ("joints", "commands")
     if kind == "odometry":
@@ -129,7 +129,7 @@ def _sensors(kind: Kind, setup: Setup) -> tuple[Imu, ...] | tuple[WrenchSensor, 
 
 
 def _is_command(topic: str) -> bool:
-    """Says whether a topic tells joints where to go, rather than where they are."""
+    """Return whether a topic commands joints rather than measuring them."""
     last = "/".join(topic.casefold().split("/")[-2:])
     return any(word in last for word in _COMMAND_WORDS)
 
@@ -153,7 +153,7 @@ def _assign_sensor(stream: MessageStream, sensor: str, setup: Setup) -> Assigned
 def _find_sensors(
     name: str, kind: Kind, streams: Sequence[MessageStream], setup: Setup, chosen: Mapping[str, str]
 ) -> tuple[list[tuple[MessageStream, str]], list[str]]:
-    """Gives the sensor of each stream that has one, and notes on those that have none."""
+    """Return the sensor of each stream that has one, and notes on those that have none."""
     if not streams:
         return [], []
     groups = _group_by_frame(streams)
@@ -206,9 +206,9 @@ def _find_sensors(
 
 
 def _group_by_frame(streams: Sequence[MessageStream]) -> dict[MessageStream, list[MessageStream]]:
-    """Gives streams of one sensor together: one topic, and frames of which one is the other behind a prefix, or empty.
+    """Group the streams of one sensor: one topic, and frames that are equal but for a prefix, or empty.
 
-    Each group stands under the stream whose frame says most.
+    The key of a group is the stream with the longest frame.
     """
     groups: dict[MessageStream, list[MessageStream]] = {}
     for stream in sorted(streams, key=lambda each: -len(_places(each.frame))):
@@ -223,7 +223,7 @@ def _places(frame: str) -> list[str]:
 
 
 def _is_same_frame(first: str, second: str) -> bool:
-    """Says whether two frames differ at most by a prefix ("robot/foot"), or one of them is empty."""
+    """Return whether two frames differ at most by a prefix ("robot/foot"), or one of them is empty."""
     shorter, longer = sorted((_places(first), _places(second)), key=len)
     return longer[len(longer) - len(shorter) :] == shorter
 
@@ -231,7 +231,7 @@ def _is_same_frame(first: str, second: str) -> bool:
 def _choose_frame(
     name: str, streams: Sequence[MessageStream], sensor: str, frames: Mapping[str, str], notes: list[str]
 ) -> MessageStream:
-    """Gives the stream of a topic that is a sensor; notes where there are others, in other frames.
+    """Return the stream of a topic that is a sensor's; add a note if there are others, in other frames.
 
     Raises:
         RecordingError: None of them, or several, are in the sensor's frame.
@@ -260,7 +260,7 @@ def _label(stream: MessageStream) -> str:
 
 
 def _matching_sensor(stream: MessageStream, sensors: Sequence[Imu | WrenchSensor]) -> str | None:
-    """Gives the sensor that a stream says it is: by its frame, else by its topic."""
+    """Return the sensor that a stream matches: by its frame, else by its topic."""
     frame = stream.frame.lstrip("/")
     words = _words(stream.topic)
     in_topic = [sensor for sensor in sensors if _holds(words, _words(sensor.name))]
@@ -279,13 +279,13 @@ def _matching_sensor(stream: MessageStream, sensors: Sequence[Imu | WrenchSensor
 
 
 def _words(text: str) -> list[str]:
-    """Gives the words of a topic or a name: "/leftFoot/ft_1" is left, foot, ft, 1."""
+    """Split a topic or a name into words: "/leftFoot/ft_1" is left, foot, ft, 1."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     return [word.casefold() for word in re.split(r"[\W_]+", apart) if word]
 
 
 def _holds(words: Sequence[str], part: Sequence[str]) -> bool:
-    """Says whether some words stand in others, in order and without a gap."""
+    """Return whether some words occur among others, consecutively and in order."""
     size = len(part)
     return size > 0 and any(list(words[start : start + size]) == list(part) for start in range(len(words) - size + 1))
 
@@ -293,7 +293,7 @@ def _holds(words: Sequence[str], part: Sequence[str]) -> bool:
 def _name_after_topics(
     kind: Kind, streams: Sequence[MessageStream], taken: Sequence[str]
 ) -> list[tuple[MessageStream, str]]:
-    """Gives a name for each stream, where no setup names sensors: its topic's, without the word for its type."""
+    """Name each stream where no setup names sensors: after its topic, without the word for its type."""
     used = {*taken, *JOINT_QUANTITIES, BASE}
     result = []
     for stream in streams:
@@ -317,7 +317,7 @@ def _name_after_topics(
 def _find_base(
     name: str, streams: Sequence[MessageStream], chosen: Mapping[str, str]
 ) -> tuple[list[tuple[MessageStream, str]], list[str]]:
-    """Gives the stream that is the base's pose."""
+    """Return the stream that is the base's pose."""
     found = [(stream, BASE) for stream in streams if stream.topic in chosen]
     free = [stream for stream in streams if stream.topic not in chosen]
     if found:
@@ -332,7 +332,7 @@ def _find_base(
 
 
 def _check_columns(name: str, assigned: Sequence[AssignedStream]) -> None:
-    """Complains about a column that two topics give."""
+    """Raise an error if two topics give the same column."""
     topics: dict[str, str] = {}
     for each in assigned:
         topic = each.stream.topic

@@ -1,32 +1,36 @@
-"""Unpacking the chunks of bags: never more than they say, and never more than a bound."""
+"""Decompressing the chunks of bags: never beyond their stated size, and never beyond a bound."""
 
 from __future__ import annotations
 
 import bz2
 
-from steelyard.recording.extras import missing_package
+from steelyard.recording.file_errors import missing_package
 
 MOST_CHUNK_BYTES = 256_000_000
-"""Bytes of a chunk at most: writers make them of one to a few megabytes."""
+"""Bytes of a chunk at most.
+
+Set by judgement: writers use 1 to 4 MB by default, and a damaged length may be anything.
+"""
 
 _PIECE = 4_000_000
+"""Bytes that are decompressed at a time, so that memory grows with the data; 4 MB is the usual size of a chunk."""
 
 
 class DamagedChunkError(ValueError):
-    """A chunk that cannot be unpacked."""
+    """A chunk that cannot be decompressed."""
 
 
 def decompress(contents: bytes, compression: str, size: int) -> bytes:
-    """Gives the contents of a chunk.
+    """Decompress a chunk.
 
     Args:
-        contents: The chunk as it stands in the file.
+        contents: The chunk as stored in the file.
         compression: "none", "zstd", "lz4" or "bz2".
-        size: Bytes that it has, by its own account.
+        size: Its decompressed size in bytes, as the file states it.
 
     Raises:
-        DamagedChunkError: It is not what it says, or larger than `MOST_CHUNK_BYTES`.
-        RecordingError: The package that unpacks it is not installed.
+        DamagedChunkError: It cannot be decompressed, has another size, or is larger than `MOST_CHUNK_BYTES`.
+        RecordingError: The package that decompresses it is not installed.
     """
     if size > MOST_CHUNK_BYTES:
         raise DamagedChunkError(f"a chunk of {size} bytes is too large")
@@ -48,7 +52,7 @@ def _unpack_zstd(contents: bytes, size: int) -> bytes:
         import zstandard  # noqa: PLC0415 (comes with an extra)
     except ImportError as error:
         raise missing_package("reading bags packed with zstd", "zstandard") from error
-    # The size in a frame's own header is not asked: memory is taken as the bytes come.
+    # The size in a frame's own header is not used: it may be any number.
     pieces: list[bytes] = []
     left = size + 1
     try:

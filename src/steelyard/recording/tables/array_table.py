@@ -1,4 +1,4 @@
-"""Files of arrays (NPZ, HDF5) as tables: which axis of each array is time, and what its channels are called."""
+"""Files of arrays (NPZ, HDF5) as tables: which axis of each array is time, and how its channels are named."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
 
 MOST_CHANNELS = 20_000
-"""Channels that one array, or one file, may have: a header can state any number, and each becomes a name."""
+"""Channels of an array at most. Set by judgement: a header can state any number, and each channel becomes a name."""
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of numbers as a file describes it.
+    """An array of numbers as its file describes it.
 
     Attributes:
         shape: One or two lengths.
@@ -42,7 +42,7 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """How an array lies: its number of rows and channels, and whether each channel is in one piece.
+    """The layout of an array: its rows and channels, and which axis comes first.
 
     Attributes:
         row_count: Its length over time.
@@ -56,14 +56,14 @@ class ArrayLayout:
 
 
 class ArrayReader(Protocol):
-    """Reads an array from its first row to its last."""
+    """A reader of an array from its first row to its last."""
 
     def read(self, start: int, stop: int) -> Any:
-        """Gives rows, shape (stop - start, n_channels), in their own type; each call goes on where the last stopped."""
+        """Read rows, shape (stop - start, n_channels), in their own type; each call continues after the last."""
         ...
 
     def finish(self) -> None:
-        """Checks that there is nothing left, and lets go of the file."""
+        """Check that there is nothing left, and release the file."""
         ...
 
 
@@ -89,7 +89,7 @@ class ArrayTable:
     def blocks(
         self, time: str, wanted: Sequence[str], open_reader: Callable[[str], ArrayReader]
     ) -> Iterator[tuple[Any, FloatArray]]:
-        """Gives the rows piece by piece; see `TableSource`."""
+        """Yield the rows in blocks; see `TableSource`."""
         places = [self.places[name] for name in (time, *wanted)]
         arrays = dict.fromkeys(array for array, _ in places)
         readers = {array: open_reader(array) for array in arrays}
@@ -104,20 +104,20 @@ class ArrayTable:
 
 
 def as_stamps(column: Any) -> Any:
-    """Gives times in their own type of this machine, dates as whole numbers."""
+    """Return times in their own type with native byte order, dates as integers."""
     native = column.astype(column.dtype.newbyteorder("="))
     return native.view(np.int64) if native.dtype.kind in "Mm" else native
 
 
 def is_numeric(dtype: np.dtype[Any]) -> bool:
-    """Tells whether an array holds real numbers, or dates in a unit that can be read."""
+    """Return whether an array holds real numbers, or dates in a supported unit."""
     return dtype.kind in "biuf" or _unit_of(dtype) is not None
 
 
 def lay_out(
     arrays: Mapping[str, StoredArray], recording_map: RecordingMap, name: str, unusable: Mapping[str, str]
 ) -> ArrayTable:
-    """Gives the arrays of a file as a table: time says how long they must be.
+    """Lay out the arrays of a file as a table: the length of time is that of all columns.
 
     Args:
         arrays: Its arrays of numbers by name.
@@ -143,7 +143,7 @@ def lay_out(
         else:
             layouts[key] = layout
     if sum(layout.channel_count for layout in layouts.values()) > 5 * MOST_CHANNELS:
-        raise RecordingError(f"{name} has more than {5 * MOST_CHANNELS} channels; leave out what is not needed")
+        raise RecordingError(f"{name} has more than {5 * MOST_CHANNELS} channels; remove those not needed")
     places: dict[str, tuple[str, int]] = {}
     for key, layout in layouts.items():
         for number in range(layout.channel_count):
@@ -162,7 +162,7 @@ def lay_out(
 def _row_count(
     arrays: Mapping[str, StoredArray], recording_map: RecordingMap, name: str, unusable: Mapping[str, str]
 ) -> int:
-    """Gives the number of times."""
+    """Return the number of times."""
     channel = re.fullmatch(r"(.+)\[\d+\]", recording_map.time or "", re.DOTALL)
     if channel is not None and channel[1] in arrays:
         return max(arrays[channel[1]].shape)
@@ -181,7 +181,7 @@ def _lie(array: StoredArray, rows: int) -> ArrayLayout | None:
 
 
 def _unit_of(dtype: np.dtype[Any]) -> str | None:
-    """Gives the unit of dates or durations."""
+    """Return the unit of dates or durations."""
     if dtype.kind not in "Mm":
         return None
     unit, count = np.datetime_data(dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError
-from steelyard.model import UNITS, ArraySource, ColumnSource, RecordingMap, match_pattern, translate
+from steelyard.model import UNITS, ColumnSource, match_pattern, translate
 from steelyard.recording.column_names import GRAMMAR, parse_column
 from steelyard.recording.tables.time_column import TimeColumn, find_time
 from steelyard.wording import count, did_you_mean, show_name, show_names
@@ -15,7 +15,7 @@ from steelyard.wording import count, did_you_mean, show_name, show_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from steelyard.recording.identity import Identity
+    from steelyard.model import ArraySource, RecordingMap
 
 _REMEDY = "name its columns in the setup's [recording.columns] (docs/setup.md)"
 
@@ -26,12 +26,12 @@ class Contents:
 
     Attributes:
         name: The file, for messages.
-        names: Its columns of numbers; the channels of an array are ``array[0]``, ``array[1]``, …
+        names: Its numeric columns; the channels of an array are ``array[0]``, ``array[1]``, …
         arrays: Number of channels by array.
         unusable: What cannot be a column, and why, such as "holds text".
-        units: Units of time that the file itself states, by column.
-        stated: Units other than of time that the file itself states, by column; all are among `UNITS`.
-        bare: Names of columns without the unit that they end with, by column, where that is another.
+        units: Units of time that the file states, by column.
+        stated: Other units that the file states, by column; all are among `UNITS`.
+        bare: Names without the unit that they end with, by column, where they end with one.
     """
 
     name: str
@@ -43,30 +43,8 @@ class Contents:
     bare: Mapping[str, str] = field(default_factory=dict)
 
     def bare_name(self, name: str) -> str:
-        """Gives the name of a column without its unit."""
+        """Return the name of a column without its unit."""
         return self.bare.get(name, name)
-
-
-@dataclass(frozen=True)
-class OwnMark:
-    """What a file that Steelyard wrote says of itself; its time is in seconds.
-
-    Attributes:
-        epoch: The second since 1970 that its times count from.
-        mapped: Whether the recording in it was `mapped`.
-        origin: Which recording it is, where that is stated.
-    """
-
-    epoch: int = 0
-    mapped: bool = False
-    origin: Identity | None = None
-
-
-def heed_mark(recording_map: RecordingMap, mark: OwnMark | None) -> RecordingMap:
-    """Gives what of a map is to be applied to a file: all, unless Steelyard wrote it."""
-    if mark is None:
-        return recording_map
-    return replace(RecordingMap() if mark.mapped else recording_map, time=None, time_unit="s")
 
 
 @dataclass(frozen=True)
@@ -75,8 +53,8 @@ class ColumnPlan:
 
     Attributes:
         time: Where time comes from.
-        columns: By Steelyard's name, where a column comes from.
-        notes: What was noticed, a sentence each.
+        columns: Where each column comes from, by Steelyard's name.
+        notes: What was unusual, a sentence each.
     """
 
     time: TimeColumn
@@ -91,18 +69,18 @@ class ColumnPlan:
 
 
 def plan_columns(contents: Contents, recording_map: RecordingMap, joints: Sequence[str] = ()) -> ColumnPlan:
-    """Gives what to read of a file.
+    """Decide what to read of a file.
 
-    The map's columns go first (names, then patterns), then its arrays, then columns that Steelyard's own names call. An
-    entry of the map that the file lacks is no error where the file has the column under Steelyard's own name.
+    The map's columns go first (names, then patterns), then its arrays, then columns that have Steelyard's names. An
+    entry of the map that the file lacks is no error if the file has the column under Steelyard's name.
 
     Args:
         contents: What the file has.
         recording_map: The setup's.
-        joints: The model's; a file with plain joint names and no map holds their positions.
+        joints: The model's; in a file without a map, columns with plain joint names are positions.
 
     Raises:
-        RecordingError: Time, or a column that the map names, is not there; or nothing is.
+        RecordingError: Time, or a column that the map names, is missing; or all columns are.
     """
     time = find_time(contents.names, recording_map, contents.name, contents.units, contents.unusable)
     taken = {time.name, time.nanoseconds}
@@ -112,7 +90,7 @@ def plan_columns(contents: Contents, recording_map: RecordingMap, joints: Sequen
         plain = [name for name in contents.names if contents.bare_name(name) in joints and name not in taken]
         columns = _heed_units({f"q.{contents.bare_name(name)}": ColumnSource(name) for name in plain}, contents)
         if columns:
-            notes.append(f"the columns {show_names(plain)} are taken for joint angles")
+            notes.append(f"the columns {show_names(plain)} are read as joint angles")
     others = [name for name in contents.names if name not in taken]
     if not columns:
         there = show_names(others + list(contents.unusable))
@@ -128,7 +106,7 @@ def plan_columns(contents: Contents, recording_map: RecordingMap, joints: Sequen
 def assign_columns(
     contents: Contents, recording_map: RecordingMap, taken: Iterable[str | None] = ()
 ) -> dict[str, ColumnSource]:
-    """Gives where each column comes from, by Steelyard's name; see `plan_columns`.
+    """Return where each column comes from, by Steelyard's name; see `plan_columns`.
 
     Args:
         contents: What the file has.
@@ -136,7 +114,7 @@ def assign_columns(
         taken: Names that are no columns, such as time.
 
     Raises:
-        RecordingError: A column that the map names is not there, or is none of Steelyard's.
+        RecordingError: A column that the map names is missing, or its target is no name of Steelyard's.
     """
     aside = set(taken)
     free = [name for name in contents.names if name not in aside]
@@ -164,7 +142,7 @@ def assign_columns(
 
 
 def _heed_units(columns: Mapping[str, ColumnSource], contents: Contents) -> dict[str, ColumnSource]:
-    """Gives columns in SI units by the units that the file states, except where the map scales or shifts them."""
+    """Convert columns to SI by the units that the file states, unless the map scales or shifts them."""
     return {
         target: replace(source, scale=UNITS[contents.stated[source.name]])
         if source.name in contents.stated and (source.scale, source.offset) == (1.0, 0.0)
@@ -174,7 +152,7 @@ def _heed_units(columns: Mapping[str, ColumnSource], contents: Contents) -> dict
 
 
 def _unit_notes(columns: Mapping[str, ColumnSource], contents: Contents) -> list[str]:
-    """Gives a sentence for each unit that is none of the SI and was applied because the file states it."""
+    """Return a sentence for each non-SI unit that was converted because the file states it."""
     found: dict[str, list[str]] = {}
     for target, source in columns.items():
         unit = contents.stated.get(source.name)
@@ -182,18 +160,18 @@ def _unit_notes(columns: Mapping[str, ColumnSource], contents: Contents) -> list
             found.setdefault(unit, []).append(target)
     return [
         f"{count(len(names), 'column is', 'columns are')} in {unit}, as the file states ({show_names(names)}), and "
-        "brought to the SI unit"
+        "converted to SI"
         for unit, names in found.items()
     ]
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """Gives a clause that offers the nearest names; looks at no more, and no longer ones, than a person would write."""
+    """Return a clause that suggests the nearest names, among at most 2000 of at most 200 characters."""
     return did_you_mean(name, [candidate for candidate in candidates if len(candidate) <= 200][:2000])
 
 
 def _is_there(target: str, source: ColumnSource, known: set[str], contents: Contents) -> bool:
-    """Tells whether a column that the map names is in the file; False where it is there under Steelyard's name."""
+    """Return whether a column that the map names is in the file; False where only Steelyard's name is."""
     _check_target(target, contents.name)
     if source.name in known:
         return True
@@ -217,7 +195,7 @@ def _is_there(target: str, source: ColumnSource, known: set[str], contents: Cont
 
 
 def _matches(target: str, source: ColumnSource, free: Sequence[str], contents: Contents) -> dict[str, ColumnSource]:
-    """Gives the columns that a pattern of the map names."""
+    """Return the columns that match a pattern of the map."""
     found: dict[str, ColumnSource] = {}
     odd = []
     for name in free:
@@ -242,7 +220,7 @@ def _matches(target: str, source: ColumnSource, free: Sequence[str], contents: C
 def _channels(
     array: str, wanted: ArraySource, arrays: Mapping[str, int], known: set[str], contents: Contents
 ) -> dict[str, ColumnSource]:
-    """Gives the columns that the channels of an array are."""
+    """Return the columns that the channels of an array hold."""
     targets = [target for target in wanted.names if target]
     for target in targets:
         _check_target(target, contents.name)
@@ -278,7 +256,7 @@ def _check_target(target: str, name: str) -> None:
 
 
 def _numbered_columns(names: Sequence[str]) -> dict[str, int]:
-    """Gives the arrays that columns called ``array[0]``, ``array[1]``, … make."""
+    """Return the arrays that columns named ``array[0]``, ``array[1]``, … make."""
     found: dict[str, list[int]] = {}
     for name in names:
         match = re.fullmatch(r"(.+)\[(\d{1,4})\]", name, re.DOTALL)
@@ -288,6 +266,6 @@ def _numbered_columns(names: Sequence[str]) -> dict[str, int]:
 
 
 def _ignored(contents: Contents, names: Sequence[str]) -> list[str]:
-    """Gives what is not used, an array once."""
+    """Return what is not used, each array once."""
     arrays = {f"{array}[{number}]": array for array, count in contents.arrays.items() for number in range(count)}
     return list(dict.fromkeys([arrays.get(name, name) for name in names] + list(contents.unusable)))

@@ -1,4 +1,4 @@
-"""Fields of a CSV file as text, where reading them as numbers failed: what else they may be, and which is at fault."""
+"""Fields of a CSV file as text, where reading them as numbers failed: what else they may be, and which is wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.recording.tables.csv_dialect import MISSING, is_date, is_missing, is_number
+from steelyard.recording.tables.csv_dialect import MISSING, is_date, is_missing, is_number_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ _NOTHING = pa.scalar(None, pa.string())
 
 
 class NotANumberError(Exception):
-    """A field is no number; `row` is its number in the batch, `text` what stands there."""
+    """A field is no number; `row` is its number in the batch, `text` its content."""
 
     def __init__(self, row: int, text: str) -> None:
         self.row = row
@@ -30,7 +30,7 @@ class NotANumberError(Exception):
 
 
 def drop_empty_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Gives the rows in which something stands; a row whose first field is there need not be looked at."""
+    """Drop the rows in which all fields are empty."""
     if batch.column(0).null_count == 0:
         return batch
     empty = reduce(pc.and_, [column.is_null() for column in batch.columns])
@@ -38,13 +38,13 @@ def drop_empty_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def as_numbers(column: pa.Array) -> Any:
-    """Gives numbers of their own type, shape (n,), nanoseconds for dates; not a number where one is missing."""
+    """Return numbers of their own type, shape (n,), nanoseconds for dates; not a number where one is missing."""
     whole = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
     return whole.to_numpy(zero_copy_only=False)
 
 
 def careful_numbers(cells: pa.Array, decimal: str) -> FloatArray:
-    """Gives fields as numbers, shape (n,); not a number where nothing stands.
+    """Parse fields as numbers, shape (n,); not a number where a field is empty.
 
     Args:
         cells: Fields as bytes.
@@ -60,12 +60,12 @@ def careful_numbers(cells: pa.Array, decimal: str) -> FloatArray:
             texts = pc.replace_substring(pc.replace_substring(texts, ".", "?"), ",", ".")
         return np.asarray(as_numbers(texts.cast(pa.float64())), dtype=np.float64)
     except pa.ArrowInvalid:
-        _raise_first(cells, lambda text: is_number(text, decimal))
+        _raise_first(cells, lambda text: is_number_field(text, decimal))
     return np.array([np.nan if is_missing(text) else float(text.replace(",", ".")) for text in _decoded(cells)])
 
 
 def careful_times(cells: pa.Array, decimal: str) -> Any:
-    """Gives fields as times, shape (n,): whole numbers stay whole.
+    """Parse fields as times, shape (n,): integers stay integers.
 
     Raises:
         NotANumberError: A field is no number.
@@ -77,7 +77,7 @@ def careful_times(cells: pa.Array, decimal: str) -> Any:
 
 
 def careful_dates(cells: pa.Array, kind: pa.DataType) -> Any:
-    """Gives dates as nanoseconds since 1970, shape (n,).
+    """Parse dates as nanoseconds since 1970, shape (n,).
 
     Raises:
         NotANumberError: A field is no date.
@@ -96,7 +96,7 @@ def careful_dates(cells: pa.Array, kind: pa.DataType) -> Any:
 
 
 def _plain_texts(cells: pa.Array) -> pa.Array:
-    """Gives fields as texts without blanks around them; none where one stands for a missing number."""
+    """Return fields as texts without surrounding blanks; null where one stands for a missing number."""
     texts = pc.utf8_trim_whitespace(cells.cast(pa.string()))
     return pc.if_else(pc.is_in(pc.utf8_lower(texts), value_set=_MISSING), _NOTHING, texts)
 
@@ -106,7 +106,7 @@ def _decoded(cells: pa.Array) -> list[str]:
 
 
 def _raise_first(cells: pa.Array, is_good: Callable[[str], bool]) -> None:
-    """Raises for the first field that is neither good nor missing."""
+    """Raise an error for the first field that is neither good nor missing."""
     for row, text in enumerate(_decoded(cells)):
         if not is_missing(text) and not is_good(text):
             raise NotANumberError(row, text)

@@ -1,4 +1,4 @@
-"""How a CSV file is written: its text encoding, separator, decimal sign, header and rows of units, found by looking."""
+"""The dialect of a CSV file: its encoding, separator, decimal sign, header and row of units, detected from its head."""
 
 from __future__ import annotations
 
@@ -16,20 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HEAD_BYTES = 1 << 20
-"""Bytes at the start of a file that are looked at."""
+"""Bytes at the start of a file from which its dialect is detected. Set by judgement: a header of 10 000 names fits."""
 
 _NOT_A_NUMBER_IN_C = ("nan(ind)", "-nan(ind)", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind")
 
 MISSING = frozenset(("", "nan", "-nan", "na", "n/a", "#n/a", "null", "none", "-", "--", *_NOT_A_NUMBER_IN_C))
-"""What stands for a missing number, in small letters."""
+"""Texts that stand for a missing number, in lower case."""
 
 BLANKS = " "
-"""The separator of columns that runs of blanks and tabs set apart."""
+"""The separator of columns between which there are runs of blanks and tabs."""
 
 _SEPARATORS = (",", ";", "\t", "|", BLANKS)
+
 _ROWS = 40
+"""Rows by which separators are compared.
+
+Set by judgement: enough for a share of numbers, few enough to try all of them.
+"""
+
 _PREAMBLE = 40
+"""Lines above the header at most. Set by judgement: loggers write up to a page of settings there."""
+
 _GOOD_SHARE = 0.6
+"""Share of fields that are numbers from which a separator fits. Set by judgement: some columns may hold text."""
+
 _NUMBER = re.compile(r"[+-]?((\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
@@ -46,11 +56,11 @@ class Dialect:
         decimal: "." or ",".
         names: Of its columns, in order; empty where one has none.
         start: Byte of the text, in UTF-8, at which the rows begin.
-        rows_before: Rows under the header that are none, such as units.
-        quoted: Whether quotes occur, so that a field may go on over lines.
+        rows_before: Rows under the header that hold no numbers, such as units.
+        quoted: Whether quotes occur, so that a field may span lines.
         sample: The first rows, a text for each column.
-        units: What the row of units says, in order; empty where there is none.
-        notes: What was noticed, a sentence each.
+        units: The row of units, in order; empty if there is none.
+        notes: What was unusual, a sentence each.
     """
 
     encoding: str
@@ -66,7 +76,7 @@ class Dialect:
 
 
 def find_encoding(head: bytes, name: str) -> tuple[str, list[str]]:
-    """Gives the encoding of a text by its first bytes, and a note where that is a guess.
+    """Detect the encoding of a text from its first bytes; return a note if that is a guess.
 
     Raises:
         RecordingError: It is no text.
@@ -74,20 +84,20 @@ def find_encoding(head: bytes, name: str) -> tuple[str, list[str]]:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16", []
     if b"\0" in head:
-        raise RecordingError(f"{name} is no text: it holds zero bytes; save it as UTF-8, or give it its right ending")
+        raise RecordingError(f"{name} is no text: it holds zero bytes; save it as UTF-8, or correct its ending")
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         if sum(byte < 32 and byte not in b"\t\n\v\f\r" for byte in head[:4096]) > 0:
             raise RecordingError(
-                f"{name} is no text: it holds bytes that no text has; save it as UTF-8, or give it its right ending"
+                f"{name} is no text: it holds control characters; save it as UTF-8, or correct its ending"
             ) from None
         return "latin-1", ["it is not UTF-8; its names were read as Latin-1 (save it as UTF-8 if they look odd)"]
     return "utf-8", []
 
 
 def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Dialect:
-    """Gives how a CSV file is written.
+    """Detect the dialect of a CSV file.
 
     Args:
         head: The first bytes of its text, in UTF-8.
@@ -107,8 +117,8 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
     comments, body = _skip_comments(text, begin)
     if not whole and body >= len(text):
         raise RecordingError(
-            f"{name}: its header does not end within the first {HEAD_BYTES // 2**20} MiB; leave out columns that are "
-            "not needed"
+            f"{name}: its header does not end within the first {HEAD_BYTES // 2**20} MiB; remove columns that are not "
+            "needed"
         )
     separators = stated or _SEPARATORS
     table = _best_table(text, body, comments, separators)
@@ -120,14 +130,14 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
         )
     names = _clean_names(table.header, name)
     rows, rows_before, units, start = _skip_units(table)
-    # Between commas, a comma in quotes sets thousands apart, or decimals: nobody can tell.
+    # Between commas, a comma in quotes may separate thousands or decimals: that is ambiguous.
     commas = table.separator != "," and any("," in cell and _is_number(cell) for row in rows for cell in row)
     decimal = "," if commas else "."
     notes = [f"{count(above, 'line', 'lines')} above the header skipped"] if above else []
     if units:
         notes.append(
-            f"the row under the header ({show_names(unit for unit in units if unit)}) is taken for units; those that "
-            "are known are heeded"
+            f"the row under the header ({show_names(unit for unit in units if unit)}) is read as units; the known ones "
+            "are converted to SI"
         )
     return Dialect(
         encoding=encoding,
@@ -144,27 +154,27 @@ def find_dialect(head: bytes, name: str, encoding: str, *, whole: bool) -> Diale
 
 
 def is_missing(cell: str) -> bool:
-    """Tells whether a field stands for a missing number."""
+    """Return whether a field stands for a missing number."""
     return cell.strip().lower() in MISSING
 
 
 def is_whole(cell: str) -> bool:
-    """Tells whether a field is a whole number of 64 bits."""
+    """Return whether a field is a 64-bit integer."""
     return _WHOLE.fullmatch(cell.strip()) is not None
 
 
 def is_date(cell: str) -> bool:
-    """Tells whether a field is a date and a time of day, as ISO 8601 writes them."""
+    """Return whether a field is a date and a time of day as in ISO 8601."""
     return _DATE.fullmatch(cell.strip()) is not None
 
 
 def has_zone(cell: str) -> bool:
-    """Tells whether a date says its time zone."""
+    """Return whether a date states its time zone."""
     return cell.strip().endswith("Z") or re.search(r"[+-]\d\d(:?\d\d)?$", cell.strip()[16:]) is not None
 
 
-def is_number(cell: str, decimal: str) -> bool:
-    """Tells whether a field is a number, with this decimal sign."""
+def is_number_field(cell: str, decimal: str) -> bool:
+    """Return whether a field is a number with this decimal sign."""
     return _is_number(cell) and ("," if decimal == "." else ".") not in cell
 
 
@@ -174,7 +184,7 @@ def _is_number(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class _Table:
-    """What a text is with one separator: its header, and the first rows with the place after each."""
+    """A text split by one separator: its header, and the first rows with the position after each."""
 
     separator: str
     header: tuple[str, ...]
@@ -191,13 +201,13 @@ class _Table:
 
 
 def _stated_separator(text: str, begin: int) -> tuple[str, int]:
-    """Gives the separator that a first line such as ``sep=;`` states, as spreadsheets write it, and where to go on."""
+    """Return the separator that a first line such as ``sep=;`` of spreadsheets states, and the next position."""
     match = re.compile(r"sep=([,;|\t])\r?\n").match(text, begin)
     return (match[1], match.end()) if match else ("", begin)
 
 
 def _skip_comments(text: str, begin: int) -> tuple[str, int]:
-    """Gives the last comment before the table, and where the table begins."""
+    """Return the last comment before the table, and where the table begins."""
     comment = ""
     for line, end in _lines(text, begin):
         if line.strip() and not line.lstrip().startswith(("#", "%")):
@@ -207,13 +217,13 @@ def _skip_comments(text: str, begin: int) -> tuple[str, int]:
 
 
 def _best_table(text: str, body: int, comment: str, separators: Sequence[str]) -> _Table | None:
-    """Gives what the text is with the separator that fits best; None where none does."""
+    """Return the text split by the separator that fits best; None if none does."""
     found = [_try_separator(text, body, comment, separator) for separator in separators]
     return max((table for table in found if table and len(table.header) > 1), key=lambda each: each.score, default=None)
 
 
 def _look_below(text: str, body: int, separators: Sequence[str], usual: _Table | None) -> tuple[int, _Table | None]:
-    """Gives how many lines stand above the header, and the table, where the first line heads no numbers."""
+    """Return the number of lines above the header, and the table, if the first line heads no numbers."""
     if usual is not None and usual.score[0] >= _GOOD_SHARE:
         return 0, usual
     for above, (_, end) in enumerate(_lines(text, body), start=1):
@@ -249,7 +259,7 @@ def _try_separator(text: str, body: int, comment: str, separator: str) -> _Table
 
 
 def _stands_above(names: Sequence[str], row: Sequence[str]) -> bool:
-    """Tells whether a comment names the columns of the first row, rather than standing above a header."""
+    """Return whether a comment names the columns of the first row, rather than preceding a header."""
     some = any(_is_number(cell) for cell in row)
     return some and not _holds_numbers(names) and (_holds_numbers(row) or len(names) == len(row))
 
@@ -257,7 +267,7 @@ def _stands_above(names: Sequence[str], row: Sequence[str]) -> bool:
 def _fit_ends(
     header: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...], int]]
 ) -> tuple[tuple[str, ...], tuple[tuple[tuple[str, ...], int], ...]]:
-    """Gives the header as long as the rows, where one of them ends with a separator and the other does not."""
+    """Fit the header's length to that of the rows, where only one of them ends with a separator."""
     lengths = [len(row) for row, _ in rows]
     usual = max(set(lengths), key=lengths.count) if lengths else len(header)
     if usual == len(header) + 1 and all(not row[-1].strip() for row, _ in rows if len(row) == usual):
@@ -268,7 +278,7 @@ def _fit_ends(
 
 
 def _split_rows(text: str, begin: int, separator: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Gives the fields of each row that is not empty, and the place after it."""
+    """Yield the fields of each row that is not empty, and the position after it."""
     if separator == BLANKS:
         for line, end in _lines(text, begin):
             fields = tuple(
@@ -278,12 +288,12 @@ def _split_rows(text: str, begin: int, separator: str) -> Iterator[tuple[tuple[s
             if fields:
                 yield fields, end
         return
-    place = begin
+    position = begin
 
     def feed() -> Iterator[str]:
-        nonlocal place
+        nonlocal position
         for line, end in _lines(text, begin):
-            place = end
+            position = end
             yield line
 
     reader = csv.reader(feed(), delimiter=separator, skipinitialspace=True)
@@ -293,11 +303,11 @@ def _split_rows(text: str, begin: int, separator: str) -> Iterator[tuple[tuple[s
         except (StopIteration, csv.Error):
             return
         if any(field.strip() for field in row) or len(row) > 1:
-            yield tuple(row), place
+            yield tuple(row), position
 
 
 def _lines(text: str, begin: int) -> Iterator[tuple[str, int]]:
-    """Gives each line with its end, and the place after it."""
+    """Yield each line with its end, and the position after it."""
     stream = io.StringIO(text, newline="")
     stream.seek(begin)
     for line in stream:
@@ -306,7 +316,7 @@ def _lines(text: str, begin: int) -> Iterator[tuple[str, int]]:
 
 
 def _holds_numbers(row: Sequence[str]) -> bool:
-    """Tells whether a row is one of numbers, not of names."""
+    """Return whether a row consists of numbers, not of names."""
     return any(_is_number(cell) for cell in row) and all(_is_number(cell) or is_missing(cell) for cell in row)
 
 
@@ -328,7 +338,7 @@ def _clean_names(header: Sequence[str], name: str) -> tuple[str, ...]:
 
 
 def _skip_units(table: _Table) -> tuple[list[tuple[str, ...]], int, tuple[str, ...], int]:
-    """Gives the rows, how many were left out before them, the units that one of those states, and where they begin."""
+    """Return the rows, how many were skipped before them, the units that one of those states, and where they begin."""
     rows = list(table.rows)
     if len(rows) > 1 and len(rows[0][0]) == len(table.header):
         first, second = rows[0][0], rows[1][0]

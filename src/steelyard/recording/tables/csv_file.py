@@ -1,4 +1,4 @@
-"""CSV files in any reasonable dialect, read and written in a stream."""
+"""CSV files of many dialects, read and written in a stream."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from steelyard.exceptions import RecordingError
+from steelyard.recording.file_errors import unreadable
 from steelyard.recording.tables.column_plan import Contents
 from steelyard.recording.tables.csv_cells import (
     NotANumberError,
@@ -26,7 +27,7 @@ from steelyard.recording.tables.csv_dialect import (
     has_zone,
     is_date,
     is_missing,
-    is_number,
+    is_number_field,
     is_whole,
 )
 from steelyard.recording.tables.csv_rows import RowJudge
@@ -41,12 +42,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.arrays import FloatArray
+    from steelyard.recording.file_mark import FileMark
     from steelyard.recording.recording import Recording
-    from steelyard.recording.tables.column_plan import OwnMark
     from steelyard.recording.tables.csv_dialect import Dialect
 
 _BLOCK_BYTES = 1 << 19
+"""Bytes of text that pyarrow parses at a time. Set by judgement: it keeps dozens of blocks in memory."""
+
 _ROWS_IN_BLOCK = 8
+"""Average rows in a block at least: pyarrow refuses a row that spans more than two blocks, and some are longer."""
+
 _SPELLINGS = sorted({spelled for word in MISSING for spelled in (word, word.upper(), word.capitalize())} | {"NaN"})
 
 
@@ -57,7 +62,7 @@ class CsvSource:
         RecordingError: It is empty or no text, or has no header.
     """
 
-    mark: OwnMark | None = None
+    mark: FileMark | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,7 +76,7 @@ class CsvSource:
         self.contents = self._sort_columns()
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
-        """Gives the rows piece by piece; see `TableSource`."""
+        """Yield the rows in blocks; see `TableSource`."""
         names = (time, *wanted)
         time_type = self._time_type(time)
         rows = RowJudge(self._name, self._dialect)
@@ -80,7 +85,7 @@ class CsvSource:
                 full = rows.drop_empty(batch)
                 yield as_numbers(full.column(0)), fill_rows(map(as_numbers, full.columns[1:]), len(full), len(wanted))
         except pa.ArrowInvalid:
-            # Something is not as expected: go on from here field by field, and stop where it is at fault.
+            # A field is unexpected: continue field by field, to convert it or to name it.
             given = rows.seen
             rows.seen = 0
             yield from self._careful_blocks(names, time_type, rows, given)
@@ -89,7 +94,7 @@ class CsvSource:
     def _careful_blocks(
         self, names: Sequence[str], time_type: pa.DataType, rows: RowJudge, given: int
     ) -> Iterator[tuple[Any, FloatArray]]:
-        """Gives the rows from number `given` on, each field looked at as text."""
+        """Yield the rows from number `given` on, each field parsed as text."""
         batches = self._batches(names, [pa.binary()] * len(names), rows, careful=True)
         try:
             batch = next(batches, None)
@@ -107,7 +112,7 @@ class CsvSource:
     def _convert(
         self, names: Sequence[str], time_type: pa.DataType, batch: pa.RecordBatch, row: int, rows: RowJudge
     ) -> tuple[Any, FloatArray]:
-        """Gives the rows of a batch, the first of which is number `row` below the header."""
+        """Convert the rows of a batch, the first of which is number `row` below the header."""
         decimal = self._dialect.decimal
         try:
             number = 0
@@ -124,7 +129,7 @@ class CsvSource:
                 return self._convert(names, time_type, batch.slice(0, error.row), row, rows)
             raise RecordingError(
                 f"{self._name}: the column {show_name(names[number])} holds {show_name(error.text)} in row "
-                f"{row + error.row} below the header, where a number should be; correct it, or leave it empty",
+                f"{row + error.row} below the header instead of a number; correct it, or leave it empty",
                 column=names[number],
             ) from error
         return stamps, fill_rows(columns, len(batch), len(columns))
@@ -132,13 +137,13 @@ class CsvSource:
     def _batches(
         self, names: Sequence[str], types: Sequence[pa.DataType], rows: RowJudge, *, careful: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Gives some columns piece by piece.
+        """Yield some columns in batches.
 
         Args:
             names: Of the columns.
             types: To read them as.
             rows: Counts what is read.
-            careful: Whether rows with the wrong number of fields are judged, and bytes that are no text replaced.
+            careful: Whether rows with the wrong number of fields are judged, and invalid bytes replaced.
 
         Raises:
             ArrowInvalid: A field is not of its type, or a row has the wrong number of fields.
@@ -197,7 +202,7 @@ class CsvSource:
         self._has_rows = not whole or bool(head[dialect.start :].strip())
         bytes_in_row = max(1, len(head) - dialect.start) // max(1, head[dialect.start :].count(b"\n")) + 1
         self.row_estimate = guess_size(self._path) // bytes_in_row
-        # The reader keeps dozens of blocks in memory; a row must lie in no more than two.
+
         self._block_bytes = max(_BLOCK_BYTES, _ROWS_IN_BLOCK * bytes_in_row)
         return replace(dialect, notes=(*notes, *dialect.notes))
 
@@ -211,7 +216,7 @@ class CsvSource:
             cells = self._sample(number)
             if not name:
                 continue
-            if not cells or any(is_number(cell, self._dialect.decimal) for cell in cells):
+            if not cells or any(is_number_field(cell, self._dialect.decimal) for cell in cells):
                 names.append(name)
                 word = self._dialect.units[number] if self._dialect.units else ""
                 unit = unit_of_word(word)
@@ -242,9 +247,7 @@ class CsvSource:
         try:
             return open_text(self._path, encoding, self._end, careful=careful)
         except OSError as error:
-            raise RecordingError(
-                f"{self._name} cannot be read ({error.strerror or reason(error)}); check its permissions"
-            ) from error
+            raise unreadable(self._name, error) from error
 
     def _read_head(self, encoding: str) -> bytes:
         try:
@@ -253,18 +256,18 @@ class CsvSource:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> RecordingError:
-        return RecordingError(f"{self._name} is damaged and cannot be unpacked ({reason(error)}); copy it again")
+        return RecordingError(f"{self._name} is damaged and cannot be decompressed ({reason(error)}); copy it again")
 
 
 def write_csv(recording: Recording, path: Path, *, packed: bool) -> None:
-    """Writes a recording as CSV: time first, numbers to the last bit, nothing where nothing was measured.
+    """Write a recording as CSV: time first, numbers to the last bit, empty where there is no measurement.
 
     Time is written as it is: the second since 1970 that it counts from is lost.
 
     Args:
         recording: What to write.
-        path: Where; what is there is written over.
-        packed: Whether to pack it with gzip.
+        path: Where; an existing file is overwritten.
+        packed: Whether to compress it with gzip.
 
     Raises:
         RecordingError: A name cannot be written.

@@ -19,8 +19,8 @@ class RowJudge:
 
     Attributes:
         seen: Rows with the right number of fields so far.
-        skipped: Others so far that do not matter, such as comments.
-        may_be_cut: Whether the last row may be cut.
+        skipped: Other rows so far that hold no numbers, such as comments.
+        may_be_cut: Whether the last row may be truncated.
         last_is_cut: Whether it is.
     """
 
@@ -35,13 +35,13 @@ class RowJudge:
         self._before = dialect.rows_before
 
     def drop_empty(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Gives the rows of a batch in which something stands."""
+        """Drop the empty rows of a batch, and count them."""
         full = drop_empty_rows(batch)
         self._empty += len(batch) - len(full)
         return full
 
     def judge(self, row: Any) -> str:
-        """Says what to do with a row that has the wrong number of fields; the first may turn out to be the last."""
+        """Decide about a row with the wrong number of fields; the first may turn out to be the last."""
         if not row.text.strip() or row.text.lstrip().startswith(("#", "%")):
             self.skipped += 1
             return "skip"
@@ -51,7 +51,7 @@ class RowJudge:
         return "skip"
 
     def error(self, why: str) -> RecordingError:
-        """Gives the error for a file that could not be read to its end."""
+        """Return the error for a file that could not be read to its end."""
         if self._bad is None:
             return RecordingError(
                 f"{self._name}: after row {self.seen} below the header the text is no table any more ({why}); look "
@@ -69,13 +69,13 @@ class RowJudge:
         )
 
     def notes(self, *, ended: bool) -> list[str]:
-        """Gives what was noticed, when all rows have been read.
+        """Return notes, when all rows have been read.
 
         Args:
-            ended: Whether the last line has an end.
+            ended: Whether the last line has a line break.
 
         Raises:
-            RecordingError: A row has the wrong number of fields, and is not a last one that was cut.
+            RecordingError: A row has the wrong number of fields, and is no truncated last row.
         """
         notes = []
         row = self._bad
@@ -84,13 +84,13 @@ class RowJudge:
             if not is_last or row.actual_columns > row.expected_columns or self._is_open(row):
                 raise self.error("")
         if row is not None or self.last_is_cut:
-            notes.append("its last line is cut and was dropped")
+            notes.append("its last line is truncated and was dropped")
         elif not ended:
-            notes.append("the file does not end with a line break: its last row may be cut off")
+            notes.append("the file does not end with a line break: its last row may be truncated")
         if self._empty:
             notes.append(f"{count(self._empty, 'empty row was', 'empty rows were')} dropped")
         return notes
 
     def _is_open(self, row: Any) -> bool:
-        """Tells whether a row goes on over the lines after it."""
+        """Return whether a row continues on the lines after it."""
         return "\n" in row.text.strip() or "\r" in row.text.strip()

@@ -1,4 +1,4 @@
-"""A text file as a stream of bytes: unpacked, in UTF-8, and with single blanks where they set columns apart."""
+"""A text file as a stream of bytes: decompressed, in UTF-8, and with single blanks where blanks separate columns."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _GZIP = b"\x1f\x8b"
+
 _PACKING = 3
+"""Estimate of the text's size over that of a gzip file of numbers; only the choice of memory or disk depends on it."""
+
 _LAST = 16
+"""Bytes at the end of a text that are kept: a line break, and blanks after it."""
 
 
 def open_text(path: Path, encoding: str, end: LastBytes, *, careful: bool = False) -> Any:
-    """Gives a file as a stream of bytes.
+    """Open a file as a stream of bytes.
 
     Args:
-        path: A text file, packed with gzip or not.
-        encoding: Of the text, which becomes UTF-8.
-        end: Told how the text ends; of a packed one when all is read.
-        careful: Whether what is not UTF-8, in a text that should be, is replaced.
+        path: A text file, compressed with gzip or not.
+        encoding: Its encoding; the stream is in UTF-8.
+        end: Receives the end of the text; of a compressed one when all is read.
+        careful: Whether invalid bytes in UTF-8 are replaced.
 
     Raises:
         OSError: It cannot be opened.
@@ -30,7 +34,7 @@ def open_text(path: Path, encoding: str, end: LastBytes, *, careful: bool = Fals
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP
         if not packed:
-            # Looking at all that passes would take a fifth more time.
+            # Passing all of the text through `end` would take a fifth more time.
             file.seek(max(0, path.stat().st_size - _LAST))
             end(file.read(_LAST))
     stream = pa.input_stream(str(path), compression="gzip" if packed else None)
@@ -39,13 +43,13 @@ def open_text(path: Path, encoding: str, end: LastBytes, *, careful: bool = Fals
 
 
 def guess_size(path: Path) -> int:
-    """Gives about how many bytes of text a file holds; columns of numbers pack to less than half."""
+    """Estimate the bytes of text in a file; columns of numbers compress to less than half."""
     with path.open("rb") as file:
         return path.stat().st_size * (_PACKING if file.read(2) == _GZIP else 1)
 
 
 def read_bytes(stream: Any, count: int) -> bytes:
-    """Gives so many bytes of a stream, or all that there are; streams may give fewer than asked for at a time."""
+    """Read this many bytes of a stream, or all that are left; streams may return fewer than requested."""
     pieces = []
     while count > 0:
         piece = stream.read(count)
@@ -57,13 +61,13 @@ def read_bytes(stream: Any, count: int) -> bytes:
 
 
 class LastBytes:
-    """Keeps the last bytes of a stream, which pass as they are."""
+    """A filter that keeps the last bytes of a stream, and passes it on unchanged."""
 
     def __init__(self) -> None:
         self._last = b""
 
     def __call__(self, piece: Any) -> Any:
-        """Gives the next piece of text."""
+        """Return the next piece of text."""
         self._last = (self._last + bytes(memoryview(piece)[-_LAST:]))[-_LAST:]
         return piece
 
@@ -74,24 +78,24 @@ class LastBytes:
 
 
 class Recoded:
-    """Makes UTF-8 of a stream of bytes in another encoding; what is none becomes a replacement character."""
+    """A filter that converts a stream to UTF-8; invalid bytes become replacement characters."""
 
     def __init__(self, encoding: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
 
     def __call__(self, piece: Any) -> bytes:
-        """Gives the next piece of text."""
+        """Return the next piece of text."""
         return self._decoder.decode(bytes(piece)).encode()
 
 
 class SingleBlanks:
-    """Makes one blank of each run of blanks and tabs, and none at the ends of lines, in a stream of bytes."""
+    """A filter that reduces each run of blanks and tabs to one blank, and to none at the ends of lines."""
 
     def __init__(self) -> None:
         self._held = b"\n"
 
     def __call__(self, piece: Any) -> bytes:
-        """Gives the next piece of text."""
+        """Return the next piece of text."""
         text = self._held + bytes(piece).replace(b"\t", b" ").replace(b"\r", b"\n")
         kept = text.rstrip(b" \n")
         # Blanks at the end of a piece may go on in the next.

@@ -11,7 +11,7 @@ _ENDING = re.compile(r"(?P<name>.*\S)\s*(\[(?P<square>[^\[\]]+)\]|\((?P<round>[^
 
 
 def split_unit(name: str) -> tuple[str, str] | None:
-    """Gives a column's name without the unit that it ends with, and the unit; None where it ends with no known one."""
+    """Split a column's name into the name and the unit that it ends with; None if it ends with no known one."""
     match = _ENDING.fullmatch(name) if len(name) <= 200 else None
     if match is None:
         return None
@@ -20,7 +20,7 @@ def split_unit(name: str) -> tuple[str, str] | None:
 
 
 def known_unit(word: str, column: str) -> str | None:
-    """Gives the unit among `UNITS` that a word such as "[N·mm]" means for a column, or None."""
+    """Return the unit among `UNITS` that a word such as "[N·mm]" means for a column, or None."""
     plain = word.strip("[](){}<> ")
     unit = next((each for each in (plain, re.sub(r"\s*[·*⋅]\s*", " ", plain)) if each in UNITS), None)
     parts = parse_column(column)

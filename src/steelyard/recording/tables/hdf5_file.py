@@ -1,20 +1,20 @@
-"""HDF5 files, MATLAB's .mat of version 7.3 among them: datasets at any depth, read and written in pieces."""
+"""HDF5 files, also MATLAB's .mat of version 7.3: datasets at any depth, read and written in pieces."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.extras import missing_package
-from steelyard.recording.identity import stored_identity
-from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
+from steelyard.recording.file_errors import damaged, missing_package, unreadable
+from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
+from steelyard.recording.identity import parse_identity
 from steelyard.recording.tables.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
-from steelyard.recording.tables.column_plan import OwnMark, heed_mark
-from steelyard.wording import reason, show_name
+from steelyard.wording import show_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
-_MARK = "steelyard"
-_TIME, _VALUES, _COLUMNS, _EPOCH = "time", "values", "columns", "epoch"
+_TIME, _VALUES, _COLUMNS = "time", "values", "columns"
 
 _MATLAB_5 = b"MATLAB 5.0 MAT-file"
 _MATLAB_INTERNALS = ("#refs#", "#subsystem#")
-_MATLAB_NUMBERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
-    "double",
-    "single",
-    "logical",
-}
+_MATLAB_NUMBERS = re.compile(r"u?int(8|16|32|64)|double|single|logical")
 
 _MOST_CHUNK_BYTES = 1 << 28
+"""Bytes of an HDF5 chunk at most, which is read as a whole. Set by judgement: h5py writes up to 1 MB by default."""
+
 _MOST_DATASETS = 20_000
+"""Datasets of a file at most: as many as an array may have channels."""
+
 _ROWS_IN_CHUNK = 4096
+"""Rows of a chunk that is written; with `_COLUMNS_IN_CHUNK` 512 kB, which h5py's cache of 1 MB holds."""
+
 _COLUMNS_IN_CHUNK = 16
+"""Columns of a chunk that is written, so that reading a few columns need not read all of them."""
 
 # What h5py raises where a file is damaged.
 _DAMAGE = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
@@ -47,7 +49,7 @@ _DAMAGE = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError
 class Hdf5Source:
     """An HDF5 file; see `TableSource`.
 
-    Links to other files, and datasets that lie in other files, are not followed: a recording is one file.
+    Links to other files, and datasets that are stored in other files, are not followed: a recording is one file.
 
     Raises:
         RecordingError: It is no HDF5 file, or has no time.
@@ -62,22 +64,22 @@ class Hdf5Source:
             key: StoredArray(dataset.shape, dataset.dtype, _matlab_class(dataset) is not None)
             for key, dataset in self._datasets.items()
         }
-        self.mark = self._read_mark() if _MARK in self._file.attrs else None
-        self._table = lay_out(arrays, heed_mark(recording_map, self.mark), self._name, unusable)
+        self.mark = self._read_mark() if MARK in self._file.attrs else None
+        self._table = lay_out(arrays, restrict_map(recording_map, self.mark), self._name, unusable)
         if self.mark is not None:
             self._table = self._name_columns(self._table)
         self.contents = self._table.contents
         self.row_estimate = self._table.row_count
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
-        """Gives the rows piece by piece; see `TableSource`."""
+        """Yield the rows in blocks; see `TableSource`."""
         return self._table.blocks(time, wanted, self._open_reader)
 
     def _open_reader(self, key: str) -> _DatasetReader:
         return _DatasetReader(self._datasets[key], self._table.layouts[key], f"{self._name}: {show_name(key)}")
 
     def _list_datasets(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Gives the datasets of numbers by path, and what else there is with the reason why it cannot be a column."""
+        """Return the numeric datasets by path, and all others with the reason why they cannot be columns."""
         found: dict[str, Any] = {}
         unusable: dict[str, str] = {}
 
@@ -93,17 +95,17 @@ class Hdf5Source:
         try:
             stopped = self._file.visititems(visit)
         except _DAMAGE as error:
-            raise _damaged(self._name, error) from error
+            raise damaged(self._name, error) from error
         if stopped:
-            raise RecordingError(f"{self._name} has more than {_MOST_DATASETS} datasets; leave out what is not needed")
+            raise RecordingError(f"{self._name} has more than {_MOST_DATASETS} datasets; remove those not needed")
         return found, unusable
 
     def _name_columns(self, table: ArrayTable) -> ArrayTable:
-        """Gives the table of a file that Steelyard wrote: its values' channels have names."""
+        """Return the table of a file that Steelyard wrote, which names the channels of its values."""
         try:
             names = [name.decode() for name in self._file[_COLUMNS][()]]
         except (*_DAMAGE, AttributeError) as error:
-            raise _damaged(self._name, error) from error
+            raise damaged(self._name, error) from error
         layout = table.layouts.get(_VALUES)
         if (
             layout is None
@@ -111,22 +113,22 @@ class Hdf5Source:
             or layout.channel_count != len(names)
             or len(set(names) | {_TIME}) != len(names) + 1
         ):
-            raise RecordingError(f"{self._name}: its time, names and values do not fit; write the file again")
+            raise RecordingError(f"{self._name}: its time, names and values do not match; write the file again")
         places = {_TIME: (_TIME, 0)} | {name: (_VALUES, number) for number, name in enumerate(names)}
         contents = replace(table.contents, names=tuple(places), arrays={_TIME: 1}, unusable={})
         return replace(table, contents=contents, places=places)
 
-    def _read_mark(self) -> OwnMark:
+    def _read_mark(self) -> FileMark:
         try:
             attributes = self._file.attrs
-            origin = stored_identity(attributes.get(ORIGIN_MARK))
-            return OwnMark(int(attributes[_EPOCH]), bool(attributes.get(MAPPED_MARK, False)), origin)
+            origin = parse_identity(attributes.get(ORIGIN_KEY))
+            return FileMark(int(attributes[EPOCH_KEY]), bool(attributes.get(MAPPED_KEY, False)), origin)
         except _DAMAGE as error:
-            raise _damaged(self._name, error) from error
+            raise damaged(self._name, error) from error
 
 
 class _DatasetReader:
-    """Reads a dataset; see `ArrayReader`."""
+    """A reader of a dataset; see `ArrayReader`."""
 
     def __init__(self, dataset: Any, layout: ArrayLayout, what: str) -> None:
         self._dataset = dataset
@@ -134,27 +136,27 @@ class _DatasetReader:
         self._what = what
 
     def read(self, start: int, stop: int) -> Any:
-        """Gives rows; see `ArrayReader`."""
+        """Read rows; see `ArrayReader`."""
         try:
             if self._layout.channels_first:
                 return self._dataset[:, start:stop].T
             return self._dataset[start:stop].reshape(stop - start, self._layout.channel_count)
         except _DAMAGE as error:
-            raise _damaged(self._what, error) from error
+            raise damaged(self._what, error) from error
 
     def finish(self) -> None:
-        """Does nothing: the file stays open for others."""
+        """Leave the file open for the other datasets."""
 
 
 def write_hdf5(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as HDF5: "time", "values" (rows, columns), and their names in "columns".
+    """Write a recording as HDF5: "time", "values" (rows, columns), and their names in "columns".
 
-    The epoch, whether it was mapped, and its origin are attributes of the file.
-    Names of columns may hold a slash, which HDF5 would take for a folder: they are data, not names of datasets.
+    The epoch, whether it was mapped, and its origin are attributes of the file. Names of columns are data, not names of
+    datasets: they may contain a slash, which HDF5 would take for a group.
 
     Args:
         recording: What to write.
-        path: Where; what is there is written over.
+        path: Where; an existing file is overwritten.
         version: Steelyard's.
 
     Raises:
@@ -165,10 +167,10 @@ def write_hdf5(recording: Recording, path: Path, version: str) -> None:
     width = len(recording.columns)
     chunk = (min(_ROWS_IN_CHUNK, len(recording)), max(1, min(_COLUMNS_IN_CHUNK, width)))
     with h5py.File(path, "w") as file:
-        file.attrs[_MARK] = version
-        file.attrs[_EPOCH] = recording.epoch
-        file.attrs[MAPPED_MARK] = recording.mapped
-        file.attrs[ORIGIN_MARK] = recording.origin
+        file.attrs[MARK] = version
+        file.attrs[EPOCH_KEY] = recording.epoch
+        file.attrs[MAPPED_KEY] = recording.mapped
+        file.attrs[ORIGIN_KEY] = recording.origin
         file.create_dataset(_TIME, data=recording.time)
         file.create_dataset(_COLUMNS, data=list(recording.columns), dtype=h5py.string_dtype())
         values = file.create_dataset(_VALUES, (len(recording), width), dtype="<f8", chunks=chunk if width else None)
@@ -193,7 +195,7 @@ def _open(path: Path) -> Any:
         with path.open("rb") as file:
             old = file.read(len(_MATLAB_5)) == _MATLAB_5
     except OSError as error:
-        raise RecordingError(f"{path.name} cannot be read ({error.strerror}); check its permissions") from error
+        raise unreadable(path.name, error) from error
     if old:
         raise RecordingError(f"{path.name} is of an older MATLAB format; save it with save(..., '-v7.3')")
     try:
@@ -203,7 +205,7 @@ def _open(path: Path) -> Any:
 
 
 def _why_unusable(dataset: Any) -> str | None:
-    """Gives why a dataset cannot be columns; None where it can, nothing where that is of no interest."""
+    """Return why a dataset cannot be columns; None where it can, an empty text where that needs no mention."""
     try:
         if dataset.shape in {None, ()} or "MATLAB_empty" in dataset.attrs:
             return ""
@@ -213,9 +215,9 @@ def _why_unusable(dataset: Any) -> str | None:
 
 
 def _reasons(dataset: Any) -> Iterator[str]:
-    """Gives what keeps a dataset from being columns."""
+    """Yield what keeps a dataset from being columns."""
     kind = _matlab_class(dataset)
-    if kind is not None and kind not in _MATLAB_NUMBERS:
+    if kind is not None and not _MATLAB_NUMBERS.fullmatch(kind):
         yield f"holds MATLAB's {kind!r}, not numbers"
     if not is_numeric(dataset.dtype):
         yield f"holds {dataset.dtype}, not numbers"
@@ -230,7 +232,3 @@ def _reasons(dataset: Any) -> Iterator[str]:
 def _matlab_class(dataset: Any) -> str | None:
     kind = dataset.attrs.get("MATLAB_class")
     return kind.decode("ascii", errors="replace") if isinstance(kind, bytes) else None
-
-
-def _damaged(what: str, error: BaseException) -> RecordingError:
-    return RecordingError(f"{what} is damaged ({reason(error)}); copy the file again")

@@ -1,4 +1,4 @@
-"""NPZ files: NumPy arrays in a zip archive, each read and written in a stream, never with pickle."""
+"""NPZ files: NumPy arrays in a zip archive, each streamed, and never unpickled."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.identity import stored_identity
-from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
+from steelyard.recording.file_errors import damaged, no_temporary_space, unreadable
+from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
+from steelyard.recording.identity import parse_identity
 from steelyard.recording.tables.array_table import ArrayLayout, StoredArray, is_numeric, lay_out
-from steelyard.recording.tables.column_plan import OwnMark, heed_mark
 from steelyard.wording import reason, show_name
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
-_MARK = "steelyard"
-_EPOCH = "epoch"
 _PIECE = 1 << 20
+"""Bytes that are read at a time, so that a header that states too much does not claim memory. Set by judgement."""
 
-# What reading a zip archive raises where it is damaged, encrypted, or packed in a way that is not known.
+
+# What reading a zip archive raises where it is damaged, encrypted, or compressed by an unknown method.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -64,7 +64,7 @@ class NpzSource:
         try:
             self._zip = zipfile.ZipFile(path)
         except PermissionError as error:
-            raise RecordingError(f"{self._name} cannot be read; check its permissions") from error
+            raise unreadable(self._name, error) from error
         except _DAMAGE as error:
             raise RecordingError(
                 f"{self._name} is no NPZ file, or is damaged ({reason(error)}); copy it again"
@@ -81,18 +81,18 @@ class NpzSource:
             if key not in arrays and member.shape
         }
         self.mark = self._read_mark()
-        self._table = lay_out(arrays, heed_mark(recording_map, self.mark), self._name, unusable)
+        self._table = lay_out(arrays, restrict_map(recording_map, self.mark), self._name, unusable)
         self.contents = self._table.contents
         self.row_estimate = self._table.row_count
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
-        """Gives the rows piece by piece; see `TableSource`."""
+        """Yield the rows in blocks; see `TableSource`."""
         return self._table.blocks(time, wanted, self._open_reader)
 
     def _open_reader(self, key: str) -> _RowsInPieces | _ChannelsInPieces:
         member, layout = self._members[key], self._table.layouts[key]
         stream = _MemberStream(self._zip, member, f"{self._name}: the array {show_name(key)}")
-        # Written column by column, an array lies the other way round.
+        # An array in Fortran order is stored the other way round.
         if layout.channels_first != (member.fortran and len(member.shape) == 2):
             return _ChannelsInPieces(stream, member.dtype, layout)
         return _RowsInPieces(stream, member.dtype, layout)
@@ -115,33 +115,26 @@ class NpzSource:
                 ) from error
         return members
 
-    def _read_mark(self) -> OwnMark | None:
-        """Gives what a file that Steelyard wrote says of itself."""
-        if _MARK not in self._members:
+    def _read_mark(self) -> FileMark | None:
+        if MARK not in self._members:
             return None
-        origin = stored_identity(self._read_text(ORIGIN_MARK, "<U64"))
-        return OwnMark(self._read_number(_EPOCH, "<i8"), bool(self._read_number(MAPPED_MARK, "|b1")), origin)
+        return FileMark(
+            int.from_bytes(self._read_scalar(EPOCH_KEY, "<i8"), "little", signed=True),
+            any(self._read_scalar(MAPPED_KEY, "|b1")),
+            parse_identity(self._read_scalar(ORIGIN_KEY, "<U64").decode("utf-32-le", errors="replace")),
+        )
 
-    def _read_text(self, key: str, kind: str) -> str:
-        """Gives a single text, or none where there is none of this kind."""
+    def _read_scalar(self, key: str, kind: str) -> bytes:
+        """Read the bytes of a scalar; none where there is no scalar of this kind."""
         member = self._members.get(key)
         if member is None or member.shape or member.dtype != np.dtype(kind):
-            return ""
-        stream = _MemberStream(self._zip, member, f"{self._name}: the array {key!r}")
-        return stream.read(member.dtype.itemsize).decode("utf-32-le", errors="replace")
-
-    def _read_number(self, key: str, kind: str) -> int:
-        """Gives a single number, or zero where there is none of this kind."""
-        member = self._members.get(key)
-        if member is None or member.shape or member.dtype != np.dtype(kind):
-            return 0
-        stream = _MemberStream(self._zip, member, f"{self._name}: the array {key!r}")
-        return int(np.frombuffer(stream.read(member.dtype.itemsize), dtype=kind)[0])
+            return b""
+        return _MemberStream(self._zip, member, f"{self._name}: the array {key!r}").read(member.dtype.itemsize)
 
 
 @dataclass(frozen=True)
 class _Member:
-    """An array in the archive: where it is, and what its header says."""
+    """An array in the archive: where it is, and what its header states."""
 
     info: zipfile.ZipInfo
     shape: tuple[int, ...]
@@ -150,46 +143,43 @@ class _Member:
 
 
 class _MemberStream:
-    """The bytes of an array, in order, exactly as many as its header says."""
+    """The bytes of an array, in order, exactly as many as its header states."""
 
     def __init__(self, archive: zipfile.ZipFile, member: _Member, what: str) -> None:
-        self._what = what
+        self.what = what
         try:
             self._stream = archive.open(member.info)
             _read_header(self._stream, member.info)
         except _BAD_HEADER as error:
-            raise self._damaged(error) from error
+            raise damaged(self.what, error) from error
 
     def read(self, count: int) -> bytes:
-        """Gives so many bytes."""
+        """Read this many bytes."""
         pieces = []
         while count > 0:
             try:
                 piece = self._stream.read(min(count, _PIECE))
             except _DAMAGE as error:
-                raise self._damaged(error) from error
+                raise damaged(self.what, error) from error
             if not piece:
-                raise RecordingError(f"{self._what} is cut: its header says more than there is; copy the file again")
+                raise RecordingError(f"{self.what} is truncated: its header states more; copy the file again")
             pieces.append(piece)
             count -= len(piece)
         return b"".join(pieces)
 
     def finish(self) -> None:
-        """Checks the end, where the archive's check sum is compared."""
+        """Check the end, where the archive compares the checksum."""
         try:
             rest = self._stream.read(1)
         except _DAMAGE as error:
-            raise self._damaged(error) from error
+            raise damaged(self.what, error) from error
         if rest:
-            raise RecordingError(f"{self._what} is longer than its header says; write the file again")
+            raise RecordingError(f"{self.what} is longer than its header states; write the file again")
         self._stream.close()
-
-    def _damaged(self, error: BaseException) -> RecordingError:
-        return RecordingError(f"{self._what} is damaged ({reason(error)}); copy the file again")
 
 
 class _RowsInPieces:
-    """Reads an array that lies row by row."""
+    """A reader of an array that is stored row by row."""
 
     def __init__(self, stream: _MemberStream, dtype: np.dtype[Any], layout: ArrayLayout) -> None:
         self._stream = stream
@@ -197,17 +187,17 @@ class _RowsInPieces:
         self._width = layout.channel_count
 
     def read(self, start: int, stop: int) -> Any:
-        """Gives rows; see `ArrayReader`."""
+        """Read rows; see `ArrayReader`."""
         piece = self._stream.read((stop - start) * self._width * self._dtype.itemsize)
         return np.frombuffer(piece, dtype=self._dtype).reshape(stop - start, self._width)
 
     def finish(self) -> None:
-        """Checks the end; see `ArrayReader`."""
+        """Check the end; see `ArrayReader`."""
         self._stream.finish()
 
 
 class _ChannelsInPieces:
-    """Reads an array that lies channel by channel, through a temporary file: rows are all over it."""
+    """A reader of an array that is stored channel by channel, through a temporary file for random access."""
 
     def __init__(self, stream: _MemberStream, dtype: np.dtype[Any], layout: ArrayLayout) -> None:
         self._dtype = dtype
@@ -222,32 +212,30 @@ class _ChannelsInPieces:
                 left -= len(piece)
             self._file.flush()
         except OSError as error:
-            raise RecordingError(
-                f"there is no room in the folder of temporary files ({error.strerror}); set TMPDIR to one with room"
-            ) from error
+            raise no_temporary_space(stream.what, error) from error
         stream.finish()
 
     def read(self, start: int, stop: int) -> Any:
-        """Gives rows; see `ArrayReader`."""
+        """Read rows; see `ArrayReader`."""
         rows = np.empty((stop - start, self._layout.channel_count), dtype=self._dtype)
         size = self._dtype.itemsize
         for number in range(self._layout.channel_count):
-            place = size * (number * self._layout.row_count + start)
-            piece = os.pread(self._file.fileno(), size * (stop - start), place)
+            position = size * (number * self._layout.row_count + start)
+            piece = os.pread(self._file.fileno(), size * (stop - start), position)
             rows[:, number] = np.frombuffer(piece, dtype=self._dtype)
         return rows
 
     def finish(self) -> None:
-        """Lets go of the temporary file."""
+        """Close the temporary file."""
         self._file.close()
 
 
 def write_npz(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as NPZ: "time", each column under its name, the epoch, its origin, and if it was mapped.
+    """Write a recording as NPZ: "time", each column under its name, epoch, origin, and whether it was mapped.
 
     Args:
         recording: What to write.
-        path: Where; what is there is written over.
+        path: Where; an existing file is overwritten.
         version: Steelyard's.
 
     Raises:
@@ -255,13 +243,13 @@ def write_npz(recording: Recording, path: Path, version: str) -> None:
         OSError: The file cannot be written.
     """
     for name in recording.columns:
-        if name in {_MARK, _EPOCH, MAPPED_MARK, ORIGIN_MARK}:
+        if name in {MARK, EPOCH_KEY, MAPPED_KEY, ORIGIN_KEY}:
             raise RecordingError(f"the column {name!r} cannot be named in an NPZ file; write .parquet", column=name)
     with zipfile.ZipFile(path, "w") as archive:
-        _write_array(archive, _MARK, np.array(version))
-        _write_array(archive, _EPOCH, np.array(recording.epoch, dtype="<i8"))
-        _write_array(archive, MAPPED_MARK, np.array(recording.mapped, dtype=np.bool_))
-        _write_array(archive, ORIGIN_MARK, np.array(recording.origin, dtype="<U64"))
+        _write_array(archive, MARK, np.array(version))
+        _write_array(archive, EPOCH_KEY, np.array(recording.epoch, dtype="<i8"))
+        _write_array(archive, MAPPED_KEY, np.array(recording.mapped, dtype=np.bool_))
+        _write_array(archive, ORIGIN_KEY, np.array(recording.origin, dtype="<U64"))
         _write_array(archive, "time", recording.time)
         for name in recording.columns:
             _write_array(archive, name, recording.values[name])
@@ -273,13 +261,13 @@ def _write_array(archive: zipfile.ZipFile, name: str, values: Any) -> None:
 
 
 def _read_header(stream: Any, info: zipfile.ZipInfo) -> _Member:
-    """Reads the header of an array; what it says is believed only when the data are there."""
+    """Read the header of an array; what it states is trusted only when the data are there."""
     version = npy.read_magic(stream)
     if version not in {(1, 0), (2, 0)}:
         raise ValueError(f"version {version} is not known")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     with warnings.catch_warnings():
-        # Headers of old Python versions are read too; that they are old is of no interest.
+        # Headers of old Python versions are read too, without the warning that they are old.
         warnings.simplefilter("ignore")
         shape, fortran, dtype = read(stream)
     if any(isinstance(length, bool) or length < 0 for length in shape):

@@ -1,8 +1,9 @@
-"""Parquet files, read in place where they are large and their pieces small."""
+"""Parquet files, read in place where they are large and their row groups small."""
 
 from __future__ import annotations
 
 import threading
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import pyarrow.parquet as pq
 
 from steelyard.exceptions import RecordingError
 from steelyard.recording import columns as limits
-from steelyard.recording.columns import LazyColumns, MappedColumns
-from steelyard.recording.identity import stored_identity
-from steelyard.recording.recording import MAPPED_MARK, ORIGIN_MARK
-from steelyard.recording.tables.column_plan import Contents, OwnMark, heed_mark, plan_columns
+from steelyard.recording.columns import LazyColumns, MappedColumns, find_blocks
+from steelyard.recording.file_errors import damaged, unreadable
+from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
+from steelyard.recording.identity import parse_identity
+from steelyard.recording.tables.column_plan import Contents, plan_columns
 from steelyard.recording.tables.table import block_rows, fill_rows, finish_recording, join_stamps, read_table
 from steelyard.wording import reason, show_name
 
@@ -26,27 +28,24 @@ if TYPE_CHECKING:
     from steelyard.model import RecordingMap
     from steelyard.recording.recording import Recording
 
-_MARK = b"steelyard"
-_EPOCH = b"epoch"
-_MAPPED = MAPPED_MARK.encode()
-_ORIGIN = ORIGIN_MARK.encode()
-_TRUTH = (b"false", b"true")
 _CHUNKS_IN_PIECE = 4
+"""Chunks that a row group of a file read in place may hold: 64 MB. Set by judgement: one group is kept in memory."""
+
 
 # What pyarrow raises where a file is damaged, or is stored in a way that it cannot read.
 _DAMAGE = (pa.ArrowException, OSError, UnicodeError, ValueError)
 
 
 def read_parquet(path: Path, recording_map: RecordingMap, joints: Sequence[str] = ()) -> Recording:
-    """Reads a recording from a Parquet file; a large one stays where it is, and only its times are read at once.
+    """Read a recording from a Parquet file; of a large one only the times are read, and its columns on request.
 
-    In one that stays where it is, infinite numbers become missing ones without a note.
+    Of those, infinite numbers are treated as missing without a note.
 
     Raises:
         RecordingError: The file cannot be used; the message says why.
     """
     source = ParquetSource(path)
-    plan = plan_columns(source.contents, heed_mark(recording_map, source.mark), joints)
+    plan = plan_columns(source.contents, restrict_map(recording_map, source.mark), joints)
     if 8 * source.row_estimate * len(plan.columns) <= limits.MEMORY or not source.has_small_pieces(len(plan.columns)):
         return read_table(source, recording_map, joints)
     nanoseconds = [] if plan.time.nanoseconds is None else [plan.time.nanoseconds]
@@ -54,8 +53,7 @@ def read_parquet(path: Path, recording_map: RecordingMap, joints: Sequence[str] 
         join_stamps(times, rows, plan.time, nanoseconds, source.contents.name)
         for times, rows in source.blocks(plan.time.name, nanoseconds)
     ]
-    sources = {name: (column.name, column.scale, column.offset) for name, column in plan.columns.items()}
-    values = MappedColumns(ParquetColumns(source, plan.wanted), source.row_estimate, sources)
+    values = MappedColumns(ParquetColumns(source, plan.wanted), source.row_estimate, plan.columns)
     return finish_recording(source, plan, stamps, values)
 
 
@@ -73,19 +71,21 @@ class ParquetSource:
             self._file = pq.ParquetFile(path, memory_map=False, buffer_size=1 << 16)
             schema = self._file.schema_arrow
         except PermissionError as error:
-            raise RecordingError(f"{self._name} cannot be read; check its permissions") from error
+            raise unreadable(self._name, error) from error
         except _DAMAGE as error:
             raise RecordingError(
                 f"{self._name} is no Parquet file, or is damaged ({reason(error)}); copy it again"
             ) from error
-        self.row_estimate = int(self._file.metadata.num_rows)
+        metadata = self._file.metadata
+        self.row_estimate = int(metadata.num_rows)
+        self.piece_lengths = [int(metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
         self.contents = _sort_columns(schema, self._name)
         self.mark = _read_mark(schema.metadata or {})
-        # Readers of several threads may share the file.
+        # Several threads may share the file.
         self._lock = threading.Lock()
 
     def blocks(self, time: str, wanted: Sequence[str]) -> Iterator[tuple[Any, FloatArray]]:
-        """Gives the rows piece by piece; see `TableSource`."""
+        """Yield the rows in blocks; see `TableSource`."""
         names = [time, *wanted]
         batches = self._file.iter_batches(block_rows(len(names)), columns=names, use_threads=False)
         while True:
@@ -94,59 +94,43 @@ class ParquetSource:
             except StopIteration:
                 return
             except _DAMAGE as error:
-                raise self._damaged(error) from error
+                raise damaged(self._name, error) from error
             columns = (_as_floats(batch.column(name)) for name in wanted)
             yield _as_stamps(batch.column(time)), fill_rows(columns, len(batch), len(wanted))
 
     def has_small_pieces(self, column_count: int) -> bool:
-        """Tells whether any piece of the file, with so many columns, takes little memory."""
-        pieces = [self._file.metadata.row_group(number).num_rows for number in range(self._file.num_row_groups)]
-        return 8 * column_count * max(pieces, default=0) <= _CHUNKS_IN_PIECE * limits.CHUNK_BYTES
-
-    def piece_starts(self) -> list[int]:
-        """Gives the number of the first row of each piece, and the number of rows."""
-        starts = [0]
-        for number in range(self._file.num_row_groups):
-            starts.append(starts[-1] + int(self._file.metadata.row_group(number).num_rows))
-        return starts
+        """Return whether this many columns of any row group take little memory."""
+        return 8 * column_count * max(self.piece_lengths, default=0) <= _CHUNKS_IN_PIECE * limits.CHUNK_BYTES
 
     def read_piece(self, number: int, names: Sequence[str]) -> dict[str, FloatArray]:
-        """Gives some columns of a piece."""
+        """Read some columns of a row group."""
         with self._lock:
             try:
                 table = self._file.read_row_group(number, columns=list(names), use_threads=False)
             except _DAMAGE as error:
-                raise self._damaged(error) from error
+                raise damaged(self._name, error) from error
         return {name: _as_floats(table.column(name).combine_chunks()) for name in names}
-
-    def _damaged(self, error: BaseException) -> RecordingError:
-        return RecordingError(f"{self._name} is damaged ({reason(error)}); copy it again")
 
 
 class ParquetColumns(LazyColumns):
-    """Columns that stay in a Parquet file; what is infinite there is missing here."""
+    """Columns that stay in a Parquet file; infinite numbers there are missing here."""
 
     def __init__(self, source: ParquetSource, names: Sequence[str]) -> None:
         super().__init__(names, source.row_estimate)
         self._source = source
-        self._starts = source.piece_starts()
-        # Chunks are smaller than pieces, so that the last piece is often asked for again.
+        self._starts = [0, *accumulate(source.piece_lengths)]
+        # Chunks are smaller than row groups, so that the last one is often requested again.
         self._last: tuple[int, dict[str, FloatArray]] = (-1, {})
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
-        """Gives some rows of some columns."""
+        """Read some rows of some columns."""
         result = {name: np.empty(stop - start) for name in names}
-        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
-        for number in range(first, len(self._starts) - 1):
-            begin, end = self._starts[number], self._starts[number + 1]
-            low, high = max(start, begin), min(stop, end)
-            if begin >= stop:
-                break
-            if low < high:
-                piece = self._read_piece(number, names)
-                for name in names:
-                    values = piece[name][low - begin : high - begin]
-                    result[name][low - start : high - start] = np.where(np.isinf(values), np.nan, values)
+        for number, low, high in find_blocks(self._starts, start, stop):
+            begin = self._starts[number]
+            piece = self._read_piece(number, names)
+            for name in names:
+                values = piece[name][low - begin : high - begin]
+                result[name][low - start : high - start] = np.where(np.isinf(values), np.nan, values)
         return result
 
     def _read_piece(self, number: int, names: Sequence[str]) -> dict[str, FloatArray]:
@@ -158,13 +142,13 @@ class ParquetColumns(LazyColumns):
 
 
 def write_parquet(recording: Recording, path: Path, version: str) -> None:
-    """Writes a recording as Parquet: "time" first, nothing where nothing was measured.
+    """Write a recording as Parquet: "time" first, null where there is no measurement.
 
     The epoch, whether it was mapped, and its origin are among the metadata.
 
     Args:
         recording: What to write.
-        path: Where; what is there is written over.
+        path: Where; an existing file is overwritten.
         version: Steelyard's.
 
     Raises:
@@ -173,10 +157,10 @@ def write_parquet(recording: Recording, path: Path, version: str) -> None:
     schema = pa.schema(
         [(name, pa.float64()) for name in ("time", *recording.columns)],
         metadata={
-            _MARK: version.encode(),
-            _EPOCH: str(recording.epoch).encode(),
-            _MAPPED: _TRUTH[recording.mapped],
-            _ORIGIN: recording.origin.encode(),
+            MARK: version,
+            EPOCH_KEY: str(recording.epoch),
+            MAPPED_KEY: str(recording.mapped).lower(),
+            ORIGIN_KEY: recording.origin,
         },
     )
     # Readings differ in their last bits from row to row: there are no words to make a dictionary of.
@@ -210,14 +194,16 @@ def _sort_columns(schema: pa.Schema, name: str) -> Contents:
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
-def _read_mark(metadata: dict[bytes, bytes]) -> OwnMark | None:
-    """Gives what a file that Steelyard wrote says of itself."""
-    if _MARK not in metadata:
+def _read_mark(metadata: dict[bytes, bytes]) -> FileMark | None:
+    texts = {key: value.decode("ascii", errors="replace") for key, value in metadata.items()}
+    if MARK.encode() not in texts:
         return None
-    text = metadata.get(_EPOCH, b"").decode("ascii", errors="replace")
-    epoch = int(text) if text.removeprefix("-").isdecimal() and len(text) < 16 else 0
-    origin = metadata.get(_ORIGIN, b"").decode("ascii", errors="replace")
-    return OwnMark(epoch, metadata.get(_MAPPED) == _TRUTH[True], stored_identity(origin))
+    epoch = texts.get(EPOCH_KEY.encode(), "")
+    return FileMark(
+        int(epoch) if epoch.removeprefix("-").isdecimal() and len(epoch) < 16 else 0,
+        texts.get(MAPPED_KEY.encode()) == "true",
+        parse_identity(texts.get(ORIGIN_KEY.encode())),
+    )
 
 
 def _as_stamps(column: pa.Array) -> Any:

@@ -1,4 +1,4 @@
-"""The column of time: finding it by its name, and its unit by its name or its size."""
+"""The column of time: found by its name; its unit by its name or its magnitude."""
 
 from __future__ import annotations
 
@@ -33,9 +33,19 @@ _NAME = re.compile(
 )
 _SPLIT = re.compile(r"(.+)([./_])(secs?)", re.DOTALL)
 _NANOSECONDS = {"sec": ("nanosec", "nsec"), "secs": ("nsecs",)}
+
 _LONGEST = 200
+"""Characters of a name at most that is searched for words of time. Set by judgement: bounds the time of a search."""
+
 _LOOKED_AT = 10_000
+"""Times from which the unit is guessed. Set by judgement: enough for a median."""
+
 _USUAL_STEPS = (1e-5, 1.0)
+"""Usual steps of a robot's clock in seconds, 100 kHz to 1 Hz.
+
+Set by judgement: no logger of joints is outside of them.
+"""
+
 _WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
@@ -45,7 +55,7 @@ class TimeColumn:
 
     Attributes:
         name: The file's own name of the column.
-        unit: Its unit; None where only its size can tell.
+        unit: Its unit; None where it must be guessed from the magnitude.
         nanoseconds: The column of nanoseconds to be added, where whole seconds and nanoseconds are two columns.
     """
 
@@ -61,18 +71,18 @@ def find_time(
     units: Mapping[str, str] | None = None,
     unusable: Mapping[str, str] | None = None,
 ) -> TimeColumn:
-    """Gives the column of time: the one that the map names, else the one that is called like it.
+    """Find the column of time: the one that the map names, else one with a usual name.
 
     Args:
         names: The file's columns.
         recording_map: The setup's; its time and unit go first, except that a file which has no such column, but has
-            "time", is taken to be Steelyard's own.
+            "time", is read as one of Steelyard's.
         name: The file, for messages.
         units: Units that the file itself states, by column.
         unusable: What cannot be a column, and why.
 
     Raises:
-        RecordingError: There is none, or nobody can tell which.
+        RecordingError: There is none, or it is ambiguous.
     """
     stated = units or {}
     named = recording_map.time
@@ -94,25 +104,25 @@ def find_time(
 
 
 def unit_of_word(word: str) -> str | None:
-    """Gives the unit of time that a word such as "[ms]" or "seconds" means, or None."""
+    """Return the unit of time that a word such as "[ms]" or "seconds" means, or None."""
     return _UNIT_WORDS.get(word.strip("[](){}<> ").casefold())
 
 
 def guess_unit(stamps: Any) -> tuple[str, list[str]]:
-    """Gives the unit of times by their usual size, and notes where that, or their usual step, leaves a doubt."""
+    """Guess the unit of times from their magnitude; return it with notes if that, or their usual step, is doubtful."""
     head = stamps[:_LOOKED_AT]
     finite = (head[np.isfinite(head)] if head.dtype.kind == "f" else head).astype(np.float64)
     size = abs(float(np.median(finite))) if len(finite) else 0.0
     unit = next((unit for unit in ("ns", "us", "ms") if size > EPOCH * float(TIME_UNITS[unit])), "s")
-    notes = [] if unit == "s" else [f"its times are taken for {_WORDS[unit]} since 1970, by their size"]
+    notes = [] if unit == "s" else [f"its times are read as {_WORDS[unit]} since 1970, by their magnitude"]
     steps = np.diff(finite)
     steps = steps[steps > 0.0] / TIME_UNITS[unit]
     if len(steps):
         step = float(np.median(steps))
-        # What is a microsecond off a second only through rounding is a second.
+        # A step of one second may be off by rounding.
         if not _USUAL_STEPS[0] * (1.0 - 1e-6) <= step <= _USUAL_STEPS[1] * (1.0 + 1e-6):
             notes.append(
-                f"the steps of the clock are {step:.6g} s; if time is not in {_WORDS[unit]}, write time_unit into "
+                f"the usual step of the clock is {step:.6g} s; if time is not in {_WORDS[unit]}, set time_unit in "
                 "[recording] of the setup"
             )
     return unit, notes
@@ -142,7 +152,7 @@ def _called_time(names: Sequence[str], beside: Mapping[str, str], name: str, unu
 
 
 def _candidates(names: Iterable[str]) -> tuple[list[tuple[int, str]], list[str]]:
-    """Gives the columns that are called like time, each with its rank, and those whose names end like it."""
+    """Return the columns with a usual name of time, each with its rank, and those whose names end with one."""
     ranked: list[tuple[int, str]] = []
     last: list[str] = []
     for column in names:
@@ -157,12 +167,12 @@ def _candidates(names: Iterable[str]) -> tuple[list[tuple[int, str]], list[str]]
 
 def _unusable_time(column: str, unusable: Mapping[str, str], name: str) -> RecordingError:
     return RecordingError(
-        f"{name}: the column {show_name(column)} cannot be the time, for it {unusable[column]}", column="time"
+        f"{name}: the column {show_name(column)} cannot be the time: it {unusable[column]}", column="time"
     )
 
 
 def _nanosecond_columns(names: Sequence[str]) -> dict[str, str]:
-    """Gives, by column of whole seconds, the column of nanoseconds that belongs to it, as ROS splits its stamps."""
+    """Return the column of nanoseconds that belongs to each column of seconds, as ROS splits its stamps."""
     small = {name.casefold(): name for name in reversed(names) if len(name) <= _LONGEST}
     found: dict[str, str] = {}
     for name in names:
@@ -176,7 +186,7 @@ def _nanosecond_columns(names: Sequence[str]) -> dict[str, str]:
 
 
 def _read_name(column: str) -> tuple[str, str | None]:
-    """Gives a column's name in small letters without its unit, and the unit."""
+    """Return a column's name in lower case without its unit, and the unit."""
     if len(column) > _LONGEST:
         return column, None
     match = _NAME.fullmatch(column.casefold().strip().lstrip("_%#/ "))
