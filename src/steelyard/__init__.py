@@ -1,4 +1,4 @@
-"""Steelyard finds out what a humanoid robot, or a person, really weighs, link by link."""
+"""Steelyard identifies the masses, centres of mass and inertias of a humanoid robot, or a person, link by link."""
 
 from __future__ import annotations
 
@@ -199,11 +199,11 @@ _ROOMS = (
     "drafting",
     "report",
 )
-"""Where the public names live, in the order in which they are looked for."""
+"""Packages that define the public names, in the order in which they are searched."""
 
 
 def __getattr__(name: str) -> Any:
-    """Gives a public name when it is first asked for: a shell that completes a word need not wait for all rooms.
+    """Import a public name on first use, so that completion in a shell does not wait for all rooms.
 
     Raises:
         AttributeError: There is no such name.

@@ -1,4 +1,4 @@
-"""What can go wrong, each kind with its evidence as attributes and the remedy in its message."""
+"""Exceptions, each with its evidence as attributes and the remedy in its message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelError(SteelyardError):
 
 
 class ConsistencyError(SteelyardError):
-    """Inertial parameters are not those of any body, where only a possible body makes sense.
+    """Inertial parameters are not physically consistent where they must be.
 
     Attributes:
         rows: Index of each row at fault.
@@ -45,7 +45,7 @@ class ConsistencyError(SteelyardError):
 
 
 class MotionError(SteelyardError):
-    """A motion does not fit its model, or has numbers that are none.
+    """A motion does not match its model, or has numbers that are not finite.
 
     Attributes:
         channel: The channel at fault.
@@ -71,7 +71,7 @@ class EvidenceError(SteelyardError):
 
 
 class StanceError(SteelyardError):
-    """A model cannot stand, or cannot stand as it is asked to.
+    """A model cannot stand, or not as requested.
 
     Attributes:
         names: The soles, joints or links at fault.
@@ -95,11 +95,11 @@ class RecordingError(SteelyardError):
 
 
 class RecordingWarning(UserWarning):
-    """Something in a recording was noticed, and put right or left out, while it was read."""
+    """Something unusual in a recording was corrected or ignored when it was read."""
 
 
 class LaboratoryError(SteelyardError):
-    """The virtual laboratory cannot do what it is asked, or its data are not good.
+    """The virtual laboratory cannot do what is requested, or its data are invalid.
 
     Attributes:
         names: The links, joints, sensors or motions at fault.
@@ -111,7 +111,7 @@ class LaboratoryError(SteelyardError):
 
 
 class IdentifiabilityError(SteelyardError):
-    """The data do not say what they are asked for.
+    """The data do not determine what is requested.
 
     Attributes:
         names: The parameters, links or sensors at fault.
@@ -123,10 +123,10 @@ class IdentifiabilityError(SteelyardError):
 
 
 class SolverError(SteelyardError):
-    """A problem of identification was not solved; the message says why, and what to do.
+    """An identification problem was not solved; the message says why, and what to do.
 
     Attributes:
-        status: What the solver said.
+        status: Status of the solver.
     """
 
     def __init__(self, message: str, *, status: str = "failed") -> None:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """Gives a path to write a file to, which takes the place of `path` at the end; after an error, nothing does.
+    """Yield a path to write a file to, which replaces `path` at the end; after an error, `path` is unchanged.
 
-    The draft has the file's own name, in a hidden folder beside it. A link keeps leading to the file, and a file that
-    is replaced hands on its permissions.
+    The draft has the file's own name, in a hidden folder beside it. A symbolic link stays, and the permissions of a
+    file that is replaced are kept.
 
     Raises:
-        OSError: The folder is missing or closed, or the disk is full.
+        OSError: The folder is missing or not writable, or the disk is full.
     """
     target = Path(os.path.realpath(path))
     with tempfile.TemporaryDirectory(prefix=".steelyard-", dir=target.parent) as folder:
