@@ -5,15 +5,19 @@ laboratory's own recordings; on a fixed arm every method, from torques that Pino
 names only, so that it runs on either side of a rearrangement. ``--write`` stores the values; without it they are
 compared, each array relative to its greatest entry.
 
-The recordings come out of a simulation, which other processors round differently: where the stored hash of a robot's
-recordings is not met, its values are not comparable, and that is said.
+The recordings come out of a simulation, which other processors round differently. Where the hash of a robot's
+recordings is not the stored one, its values are not comparable, which is printed; ``--against DIR`` then runs the
+source of another checkout (``git worktree add DIR COMMIT``) on the same machine and compares with that.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,18 +145,30 @@ def difference(value: np.ndarray, stored: np.ndarray) -> float:
     return float(off.max(initial=0.0) / max(np.abs(stored[known]).max(initial=0.0), np.finfo(float).tiny))
 
 
+def values_of_checkout(folder: Path, robots: list[str]) -> dict[str, np.ndarray]:
+    """Return the values that the source of another checkout gives, by robot and name."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "values.npz"
+        environment = {**os.environ, "PYTHONPATH": str((folder / "src").resolve())}
+        command = [sys.executable, str(Path(__file__).resolve()), *robots, "--write", "--output", str(path)]
+        subprocess.run(command, env=environment, cwd=place, check=True)
+        return dict(np.load(path))
+
+
 def main() -> int:
     """Store the values, or compare them with those stored; return 1 where one differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracles.pipeline")
     parser.add_argument("robots", nargs="*", default=[*ROBOTS, "arm"])
     parser.add_argument("--write", action="store_true", help="store the values instead of comparing them")
+    parser.add_argument("--output", type=Path, default=STORED, help="where to store them")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="compare with what another checkout gives")
     options = parser.parse_args()
     if options.write:
         found = dict(all_values(options.robots))
         flat = {f"{robot}/{key}": value for robot, values in found.items() for key, value in values.items()}
-        np.savez_compressed(STORED, **flat)
+        np.savez_compressed(options.output, **flat)
         return 0
-    stored = np.load(STORED)
+    stored = values_of_checkout(options.against, options.robots) if options.against else dict(np.load(STORED))
     worst, compared = 0.0, 0
     for robot, values in all_values(options.robots):
         if not np.array_equal(values.pop("hash"), stored[f"{robot}/hash"]):
