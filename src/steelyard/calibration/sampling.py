@@ -116,7 +116,7 @@ def _sample(
     if not complete.any():
         empty = [name for name, there in zip(columns, counts.sum(axis=0), strict=True) if not there]
         empty += [f"{name}.quat.x" for name in sensors if not np.isfinite(orientations[name][:, 0]).any()]
-        why = f"{empty[0]!r} has no readings" if empty else "its columns never have readings at the same time"
+        why = f"{empty[0]!r} has no readings" if empty else "its columns never overlap in time"
         raise RecordingError(
             f"{recording.name} has no pose: {why}; check the logger, or lock the joint in the setup if it does not "
             "move",
