@@ -63,7 +63,8 @@ def with_shell_notes(result: Result) -> Result:
     noted: Any = result
     notes = tuple(map(in_shell_words, noted.notes))
     # The same object where nothing changes, with all that it has computed and kept.
-    return result if notes == noted.notes else replace(noted, notes=notes)
+    shown: Result = noted if notes == noted.notes else replace(noted, notes=notes)
+    return shown
 
 
 def _as_arguments(flag: str, value: str) -> str:
