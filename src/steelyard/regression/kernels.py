@@ -182,10 +182,10 @@ def fill_regressor(tree, plan, states, columns, out):
             _link_block(state, body, block)
             first = 6 * plan.regions[body]
             if first >= 0:
-                for k in range(10):
-                    column = columns[link, k]
-                    if column >= 0:
-                        for i in range(0 if k < 4 else 3, 6):
+                for i in range(6):
+                    for k in range(4 if i < 3 else 10):  # a force does not depend on inertias
+                        column = columns[link, k]
+                        if column >= 0:
                             out[sample, first + i, column] = block[i, k]
             for row in range(torques):
                 if plan.below[plan.torque_bodies[row], body]:
@@ -234,7 +234,7 @@ def add_required_forces(tree, plan, states, parameters, out):
             _link_block(state, plan.link_bodies[link], block)
             for i in range(6):
                 total = 0.0
-                for k in range(10):
+                for k in range(4 if i < 3 else 10):
                     total += block[i, k] * parameters[link, k]
                 wrenches[link, i] = total
         _add_wrenches(tree, plan, state, wrenches, out[sample])
