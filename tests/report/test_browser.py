@@ -110,7 +110,7 @@ def test_links_have_colours_that_change_with_the_switch(browser, files):
     after, seen_after = shades(), settled()
     assert sum(one != other for one, other in zip(before, after, strict=True)) > 20
     assert colours(seen_after) != colours(seen)
-    assert "decided" in page.inner_text("#scale-words")
+    assert "determined" in page.inner_text("#scale-words")
     page.check("input[name=colouring][value=plain]")
     assert len(set(shades())) == 1
 

@@ -270,7 +270,7 @@ def test_an_arm_with_torques_is_reported(tmp_path):
         traces=(trace_motions(found, [moved], name="arm", purpose="training"),),
     )
     text = Page(render_report(whole)).text
-    assert "its moving links have" in text
+    assert "mass of its moving links" in text
     assert "Contacts" not in text
 
 

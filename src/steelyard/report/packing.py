@@ -12,7 +12,7 @@ import numpy as np
 _STEPS = 65534
 """Steps between the smallest and the largest quantised number: 16 bits, of which one value stands for NaN."""
 
-_ENDINGS = {"f4": "<f4", "u2": "<u2", "u4": "<u4"}
+_ENDINGS = {"u2": "<u2", "u4": "<u4"}
 
 
 def pack_numbers(values: Any) -> dict[str, Any]:

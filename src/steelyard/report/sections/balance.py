@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.report.packing import pack_numbers
-from steelyard.report.sections.labels import as_label, panel_title
+from steelyard.report.sections.panels import panel_line, panel_title
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:
@@ -39,7 +38,8 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
         rows.append(row)
     data, panels = [], ("error of the centre of mass (mm)", "error of the zero-moment point (mm)")
     for role, (name, run) in zip(_ROLES, runs.items(), strict=False):
-        data += [_line(name, role, panel, run.time, error) for panel, error in enumerate(_errors(run))]
+        errors = enumerate(_errors(run))
+        data += [panel_line(name, role, panel, run.time, error, "%{y:.1f} mm") for panel, error in errors]
     standing = [run for run in runs.values() if run.fall is None] or list(runs.values())
     most = 1.15 * np.max([[error.max() for error in _errors(run)] for run in standing], axis=0)
     layout: dict[str, Any] = {
@@ -52,7 +52,7 @@ def show_balance(runs: Mapping[str, BalanceRun]) -> Section:
         # Scaled to the runs without a fall.
         "yaxis": {"range": [0.0, float(most[0])]},
         "yaxis2": {"range": [0.0, float(most[1])]},
-        "annotations": [panel_title(title, suffix) for title, suffix in zip(panels, ("", "2"), strict=True)],
+        "annotations": [panel_title(title, panel) for panel, title in enumerate(panels)],
     }
     alt = "Tracking errors of centre of mass and zero-moment point over time, for each model."
     return Section("balance", "Balance", "balance.html", {"rows": rows}, {"balance": Figure(data, layout, alt, 460)})
@@ -63,20 +63,3 @@ def _errors(run: BalanceRun) -> tuple[FloatArray, FloatArray]:
     pairs = ((run.com, run.com_reference), (run.zmp, run.zmp_reference))
     com, zmp = (1e3 * np.linalg.norm(actual - wanted, axis=1) for actual, wanted in pairs)
     return com, zmp
-
-
-def _line(name: str, role: str, panel: int, time: FloatArray, distance: FloatArray) -> dict[str, Any]:
-    suffix = "" if panel == 0 else "2"
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": as_label(name),
-        "legendgroup": role,
-        "showlegend": panel == 0,
-        "meta": {"role": role},
-        "x": pack_numbers(time),
-        "y": pack_numbers(distance),
-        "xaxis": f"x{suffix}",
-        "yaxis": f"y{suffix}",
-        "hovertemplate": "%{y:.1f} mm",
-    }

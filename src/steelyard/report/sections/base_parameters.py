@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.report.packing import pack_numbers
-from steelyard.report.sections.labels import as_label
+from steelyard.report.sections.panels import as_label
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:

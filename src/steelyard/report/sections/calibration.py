@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steelyard.report.sections.panels import joint_unit
 from steelyard.report.sections.section import Section
 
 if TYPE_CHECKING:
@@ -16,11 +17,10 @@ def show_offsets(report: Report) -> Section | None:
     """List the offsets that were added to the encoder readings; None without any."""
     if not report.offsets:
         return None
-    calibration = report.calibration
+    calibration, model = report.calibration, report.estimate.model
     rows = []
     for joint, value in report.offsets.items():
-        slides = joint in report.estimate.model.joints and report.estimate.model.joint(joint).kind == "prismatic"
-        scale, unit = (1e3, "mm") if slides else (float(np.rad2deg(1.0)), "°")
+        scale, unit = joint_unit(model.joint(joint)) if joint in model.joints else (float(np.rad2deg(1.0)), "°")
         known = calibration is not None and joint in calibration.standard_errors
         rows.append(
             {

@@ -86,7 +86,7 @@ def _headline(report: Report) -> str:
     estimate = report.estimate
     before = float(estimate.reference[:, 0].sum())
     change = estimate.total_mass - before
-    kind = "its moving links have" if estimate.model.base == "fixed" else "it has"
+    kind = "mass of its moving links" if estimate.model.base == "fixed" else "total mass"
     more = f"{abs(change):.2f} kg {'more' if change > 0 else 'less'}"
     if abs(change) < 0.005:
         compared = "the same as in its model file"

@@ -31,7 +31,6 @@ def show_validation(report: Report) -> Section:
                 *([] if validation.torque is None else _rows(validation, validation.torque, "torque ")),
             ],
             "total": _verdicts(validation, "total") or _verdicts(validation, "torques"),
-            "notes": list(validation.notes),
             "level": 100.0 * validation.level,
         }
     return Section("validation", "Validation", "validation.html", context)
@@ -39,18 +38,17 @@ def show_validation(report: Report) -> Section:
 
 def _rows(validation: Validation, candidates: Candidates, prefix: str) -> list[dict[str, Any]]:
     rows = []
-    for place, (row, unit) in enumerate(zip(candidates.rows, candidates.units, strict=True)):
-        if not np.isfinite(candidates.estimate.rmse[place]):
+    for index, (row, unit) in enumerate(zip(candidates.rows, candidates.units, strict=True)):
+        if not np.isfinite(candidates.estimate.rmse[index]):
             continue
         rows.append(
             {
                 "row": row,
                 "unit": unit,
-                "reference": float(candidates.reference.rmse[place]),
-                "corrected": float(candidates.corrected.rmse[place]),
-                "estimate": float(candidates.estimate.rmse[place]),
-                "truth": None if candidates.truth is None else float(candidates.truth.rmse[place]),
-                "correlation": float(candidates.estimate.correlation[place]),
+                "reference": float(candidates.reference.rmse[index]),
+                "corrected": float(candidates.corrected.rmse[index]),
+                "estimate": float(candidates.estimate.rmse[index]),
+                "truth": None if candidates.truth is None else float(candidates.truth.rmse[index]),
                 "verdicts": _verdicts(validation, f"{prefix}{row}"),
             }
         )
@@ -69,7 +67,6 @@ def _verdicts(validation: Validation, row: str) -> list[dict[str, Any]]:
                     "low": float(gain.low) if np.isfinite(gain.low) else None,
                     "high": float(gain.high) if np.isfinite(gain.high) else None,
                     "words": _VERDICTS[gain.verdict],
-                    "verdict": gain.verdict,
                 }
             )
     return found

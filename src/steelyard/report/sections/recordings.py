@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.report.packing import pack_numbers
-from steelyard.report.sections.labels import as_label, panel_title
+from steelyard.report.sections.panels import as_label, axis_suffix, panel_line, panel_title
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def _tabs(traces: Sequence[Trace]) -> list[dict[str, Any]]:
             "bandwidth": trace.bandwidth,
             "left_out": max(0, len(trace.rows) - _MOST_ROWS),
             "rows": [
-                {"row": row, "unit": unit, **{each: float(values[place]) for each, values in trace.rmse.items()}}
-                for place, (row, unit) in enumerate(zip(trace.rows, trace.units, strict=True))
+                {"row": row, "unit": unit, **{each: float(values[panel]) for each, values in trace.rmse.items()}}
+                for panel, (row, unit) in enumerate(zip(trace.rows, trace.units, strict=True))
             ],
         }
         for trace in traces
@@ -89,52 +89,39 @@ def _grid(trace: Trace, quantity: str, *, x_title: str, log: bool = False) -> tu
         "hovermode": "x",
         "annotations": [],
     }
-    for place in range(count):
-        suffix = "" if place == 0 else str(place + 1)
-        last = place >= count - _COLUMNS
+    for panel in range(count):
+        suffix = axis_suffix(panel)
+        last = panel >= count - _COLUMNS
         layout[f"xaxis{suffix}"] = {
-            "matches": "x" if place else None,
+            "matches": "x" if panel else None,
             "title": {"text": x_title if last else "", "standoff": 6},
         }
         layout[f"yaxis{suffix}"] = {"title": {"text": ""}, "nticks": 5}
         if log:
             layout[f"yaxis{suffix}"] |= {"type": "log", "exponentformat": "power", "dtick": 1}
             layout[f"xaxis{suffix}"] |= {"type": "log", "dtick": "D2"}
-        words = f"{as_label(trace.rows[place])} ({quantity.format(unit=as_label(trace.units[place]))})"
-        layout["annotations"].append(panel_title(words, suffix))
+        title = f"{as_label(trace.rows[panel])} ({quantity.format(unit=as_label(trace.units[panel]))})"
+        layout["annotations"].append(panel_title(title, panel))
     return layout, 80 + _ROW_HEIGHT * lines
 
 
-def _line(trace: Trace, place: int, role: str, x: FloatArray, y: FloatArray) -> dict[str, Any]:
-    suffix = "" if place == 0 else str(place + 1)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": ROLES[role],
-        "legendgroup": role,
-        "showlegend": place == 0,
-        "meta": {"role": role},
-        "x": pack_numbers(x),
-        "y": pack_numbers(y),
-        "xaxis": f"x{suffix}",
-        "yaxis": f"y{suffix}",
-        "hovertemplate": f"%{{y:.4g}} {as_label(trace.units[place])}",
-    }
+def _line(trace: Trace, panel: int, role: str, x: FloatArray, y: FloatArray) -> dict[str, Any]:
+    return panel_line(ROLES[role], role, panel, x, y, f"%{{y:.4g}} {as_label(trace.units[panel])}")
 
 
 def _broken(trace: Trace, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Insert NaN at gaps of the motion, so that no line is drawn across."""
-    places = np.searchsorted(trace.time, trace.breaks)
-    return np.insert(trace.time, places, np.nan), np.insert(values, places, np.nan)
+    rows = np.searchsorted(trace.time, trace.breaks)
+    return np.insert(trace.time, rows, np.nan), np.insert(values, rows, np.nan)
 
 
 def _over_time(trace: Trace) -> Figure:
     layout, height = _grid(trace, "{unit}", x_title="time (s)")
     data = []
-    for place in range(min(len(trace.rows), _MOST_ROWS)):
-        data.append(_line(trace, place, "measured", *_broken(trace, trace.measured[:, place])))
+    for panel in range(min(len(trace.rows), _MOST_ROWS)):
+        data.append(_line(trace, panel, "measured", *_broken(trace, trace.measured[:, panel])))
         data += [
-            _line(trace, place, role, *_broken(trace, trace.predicted[role][:, place]))
+            _line(trace, panel, role, *_broken(trace, trace.predicted[role][:, panel]))
             for role in ("reference", "estimate")
         ]
     alt = f"Forces and moments of {trace.name} over time: measured, and predicted by both models."
@@ -144,9 +131,9 @@ def _over_time(trace: Trace) -> Figure:
 def _residuals(trace: Trace) -> Figure:
     layout, height = _grid(trace, "error, {unit}", x_title="time (s)")
     data = []
-    for place in range(min(len(trace.rows), _MOST_ROWS)):
+    for panel in range(min(len(trace.rows), _MOST_ROWS)):
         data += [
-            _line(trace, place, role, *_broken(trace, trace.predicted[role][:, place] - trace.measured[:, place]))
+            _line(trace, panel, role, *_broken(trace, trace.predicted[role][:, panel] - trace.measured[:, panel]))
             for role in ("reference", "estimate")
         ]
     alt = f"Residuals of the model file and of the identified model on {trace.name}, over time."
@@ -158,14 +145,14 @@ def _spectrum(trace: Trace) -> Figure:
     assert spectrum is not None  # noqa: S101  (the caller checked)
     layout, height = _grid(trace, "{unit}/√Hz", x_title="frequency (Hz)", log=True)
     data = []
-    for place in range(min(len(trace.rows), _MOST_ROWS)):
+    for panel in range(min(len(trace.rows), _MOST_ROWS)):
         # Quantised evenly, numbers over many decades would be lost: logarithms are packed.
         lines = {"measured": spectrum.measured} | {
             role: spectrum.residuals[role] for role in ("reference", "estimate") if role in spectrum.residuals
         }
         for role, values in lines.items():
-            line = _line(trace, place, role, spectrum.frequency, values[:, place])
-            line["y"] = pack_numbers(np.log10(np.maximum(values[:, place], 1e-12))) | {"power_of_ten": True}
+            line = _line(trace, panel, role, spectrum.frequency, values[:, panel])
+            line["y"] = pack_numbers(np.log10(np.maximum(values[:, panel], 1e-12))) | {"power_of_ten": True}
             data.append(line)
     alt = f"Spectra of the measured values of {trace.name} and of the residuals of both models."
     return Figure(data, layout, alt, height)
@@ -181,12 +168,12 @@ def _contacts(trace: Trace) -> Figure:
             "base": [start for start, _ in trace.contacts[sole]],
             "x": [end - start for start, end in trace.contacts[sole]],
             "y": [as_label(sole)] * len(trace.contacts[sole]),
-            "meta": {"role": f"sole-{place % 4}"},
+            "meta": {"role": f"sole-{panel % 4}"},
             "showlegend": False,
             "hovertemplate": "%{base:.2f} s, for %{x:.2f} s",
             "width": 0.5,
         }
-        for place, sole in enumerate(soles)
+        for panel, sole in enumerate(soles)
     ]
     loads = [
         {
@@ -194,12 +181,12 @@ def _contacts(trace: Trace) -> Figure:
             "mode": "lines",
             "name": as_label(sole),
             **dict(zip("xy", map(pack_numbers, _broken(trace, trace.loads[sole])), strict=True)),
-            "meta": {"role": f"sole-{place % 4}"},
+            "meta": {"role": f"sole-{panel % 4}"},
             "xaxis": "x",
             "yaxis": "y2",
             "hovertemplate": "%{y:.4g} N",
         }
-        for place, sole in enumerate(soles)
+        for panel, sole in enumerate(soles)
         if sole in trace.loads
     ]
     layout = {

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from steelyard.report.report import Report
 
 
-_MOST_LINKS = 90
-"""Percent of the links whose change of mass lies within the ends of the colours; one wild one does not pale all."""
+_SATURATION = 90
+"""Percentile of the changes of mass at which colours saturate, so that one outlier does not pale the others."""
 
 
 def _end_of_scale(change: np.ndarray) -> float:
-    """Gives the change (percent) at which colours end."""
+    """Return the change of mass, percent, at which colours saturate."""
     finite = np.abs(change[np.isfinite(change)])
-    usual = float(np.percentile(finite, _MOST_LINKS)) if len(finite) else 0.0
+    usual = float(np.percentile(finite, _SATURATION)) if len(finite) else 0.0
     return float(np.clip(5.0 * np.ceil(usual / 5.0), 5.0, 100.0))
 
 
 def show_robot(report: Report) -> tuple[Section, dict[str, Any]]:
-    """Gives the section, and what the page draws the robot from."""
+    """Return the section, and the scene that the page draws."""
     estimate = report.estimate
     scene = build_scene(estimate.model, resting_posture(estimate.model), (estimate.reference, estimate.parameters))
     before, after = np.asarray(estimate.reference), np.asarray(estimate.parameters)

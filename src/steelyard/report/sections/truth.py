@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.model import affine_distance
-from steelyard.report.sections.labels import as_label
+from steelyard.report.sections.panels import NAME_AXIS, as_label
 from steelyard.report.sections.section import Figure, Section
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def show_truth(report: Report) -> Section | None:
     ]
     layout = {
         "xaxis": {"title": {"text": "mass minus true mass (g)"}, "zeroline": True},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+        "yaxis": NAME_AXIS,
         "margin": {"l": 60, "r": 12, "t": 36, "b": 44},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     }
