@@ -161,9 +161,9 @@ def draw_flat_poses(
     where: list[int] = []
     for number in range(_TRIES * count):
         standing = footed[number % placements]
-        wish = _wish(standing, generator, moving)
+        target = _draw_target(standing, generator, moving)
         for share in _NEARER:
-            posture = solve_posture(standing.footing, _nearer(wish, standing.target, share), home.home)
+            posture = solve_posture(standing.footing, _nearer(target, standing.target, share), home.home)
             if posture.stands and standing.feasibility.check_posture(posture.q) is None:
                 found.append(posture.q)
                 margins.append(_margin(standing, posture.q))
@@ -178,13 +178,13 @@ def draw_flat_poses(
     )
 
 
-def _nearer(wish: PostureTarget, home: PostureTarget, share: float) -> PostureTarget:
-    """Return the wish at a share of the way from home."""
+def _nearer(target: PostureTarget, home: PostureTarget, share: float) -> PostureTarget:
+    """Return the target at a share of the way from home."""
     return PostureTarget(
-        home.upper + share * (wish.upper - home.upper),
-        home.com + share * (wish.com - home.com),
-        home.height + share * (wish.height - home.height),
-        share * wish.tilt,
+        home.upper + share * (target.upper - home.upper),
+        home.com + share * (target.com - home.com),
+        home.height + share * (target.height - home.height),
+        share * target.tilt,
     )
 
 
@@ -206,7 +206,7 @@ def _stand(stand: pin.SE3) -> tuple[float, float, float]:
     return (*stand.translation[:2].tolist(), float(np.arctan2(stand.rotation[1, 0], stand.rotation[0, 0])))
 
 
-def _wish(standing: Standing, generator: np.random.Generator, moving: Sequence[str]) -> PostureTarget:
+def _draw_target(standing: Standing, generator: np.random.Generator, moving: Sequence[str]) -> PostureTarget:
     footing, home = standing.footing, standing.target
     right, left, back, front = standing.reach
     across, along = generator.uniform([-right, -back], [left, front])
