@@ -18,7 +18,7 @@ from scipy import sparse
 
 from steelyard import gather_evidence, load_model
 from steelyard.identification import choose_parameters
-from steelyard.identification.constraints.resolve import join_rows
+from steelyard.identification.constraints.constraint_system import join_rows
 from steelyard.model.geometry.points import link_points
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS, rotational_inertia_at_origin
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from steelyard import Evidence, Model
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.resolve import ConstraintSystem, Rows
+    from steelyard.identification.constraints.constraint_system import ConstraintRows, ConstraintSystem
     from steelyard.identification.parameter_sets import ParameterSet
 
 # Mass, centre, size and axis of each link of the arm; each begins where the one before it ends.
@@ -146,14 +146,14 @@ def scaled(
     return Scaled(unknowns, root, noise, matrix @ unknowns.transform @ root, right - matrix @ unknowns.start)
 
 
-def list_rows(system: ConstraintSystem) -> Rows:
+def list_rows(system: ConstraintSystem) -> ConstraintRows:
     """Gives the rows of a system, those of finite families written out."""
     size = system.rows.matrix.shape[1]
-    return join_rows([system.rows, *(separator.every() for separator in system.separators)], size)
+    return join_rows([system.rows, *(family.every() for family in system.cut_families)], size)
 
 
 def semidefinite_minimum(
-    problem: Scaled, data: FloatArray, goal: FloatArray, rows: Rows, tensors: Mapping[int, float]
+    problem: Scaled, data: FloatArray, goal: FloatArray, rows: ConstraintRows, tensors: Mapping[int, float]
 ) -> FloatArray:
     """Gives clarabel's ``y`` that minimises ``‖data y - goal‖²`` under rows, tensors of links at least as given.
 
@@ -190,9 +190,9 @@ def least_inertias(system: ConstraintSystem) -> dict[int, float]:
     """Gives the least eigenvalue of each link's tensor, by row of the link."""
     return {
         int(place): float(least)
-        for separator in system.separators
-        if separator.kind == "inertia"
-        for place, least in zip(separator.places, separator.least, strict=True)
+        for family in system.cut_families
+        if family.kind == "inertia"
+        for place, least in zip(family.places, family.least, strict=True)
     }
 
 

@@ -1,7 +1,7 @@
 """From Evidence to an Estimate: parameter sets, one estimator per file, base parameters, statistics."""
 
 from steelyard.identification.estimate.base_parameters import BaseParameters, half_width
-from steelyard.identification.estimate.estimate import Certificate, Estimate, Fit, LevelReport
+from steelyard.identification.estimate.estimate import Estimate, Fit, LevelReport
 from steelyard.identification.estimate.estimate_summary import number_notes
 from steelyard.identification.estimate.storage import load_estimate
 from steelyard.identification.identify import identify
@@ -11,6 +11,7 @@ from steelyard.identification.parameter_sets import ParameterSet, choose_paramet
 from steelyard.identification.problem import build_problem
 from steelyard.identification.sampling.drawn_models import DRAWABLE_METHODS, DrawnModels
 from steelyard.identification.sampling.posterior import Posterior
+from steelyard.identification.solvers.certificate import Certificate
 
 __all__ = [
     "DRAWABLE_METHODS",

@@ -1,4 +1,4 @@
-"""From Evidence to an Estimate: one door for every method."""
+"""From Evidence to an Estimate, by any method."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverErro
 from steelyard.identification.estimate.base_parameters import find_base_parameters
 from steelyard.identification.estimate.estimate import Estimate, Fit
 from steelyard.identification.estimate.estimate_notes import write_notes
-from steelyard.identification.methods.physical_methods import about_projection, impossible_frozen, possible_model
-from steelyard.identification.methods.registry import OPTIONS, SOLVERS, UNCONSTRAINED
+from steelyard.identification.methods.reference_bodies import about_projection, impossible_frozen, possible_model
+from steelyard.identification.methods.registry import OPTIONS, SOLVERS, refuse_any
 from steelyard.identification.methods.solution import PHYSICAL, Solution, Task
 from steelyard.identification.parameter_sets import choose_parameters
 from steelyard.identification.problem import build_problem
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from steelyard.model import Constraint, Model
 
 _ROUNDING = 1e-12
-"""Variance, beside that of how far a model is usually off, that is rounding."""
+"""Variance, relative to the usual one of a model, that is rounding: a millionth of a deviation. Set by judgement."""
 
 
 def identify(
@@ -41,7 +41,7 @@ def identify(
     constraints: Sequence[Constraint | str] = (),
     **options: Any,
 ) -> Estimate:
-    """Gives the parameters that explain some Evidence, and how far to trust them.
+    """Estimate the parameters from Evidence, with their uncertainty.
 
     All methods minimise ``‖Y φ − f‖²`` as gathered; they differ in what they add.
 
@@ -49,26 +49,26 @@ def identify(
         model: The reference: the model with which the Evidence was gathered, or the same robot with other parameters.
         evidence: The Evidence; or that of several motions, which counts as their sum, and lets "quadratic" choose its
             prior's weight by cross-validation.
-        method: "geometric": the likeliest robot that can exist, how far the reference is off being found from the data;
-            "conic": least squares with the reference as a prior, over all that bodies can be; "truncated": the smallest
-            change of the reference that explains what the data can tell; "bounded": no negative masses, or any bounds;
+        method: "geometric": the most probable possible robot, the deviation of the reference estimated from the data;
+            "conic": least squares with the reference as a prior, over possible bodies; "truncated": the smallest change
+            of the reference that explains what the data observe; "bounded": no negative masses, or any bounds;
             "base": least squares on base parameters alone, without a prior; "quadratic": the reference as a prior,
             under constraints; "hierarchical": physics outranks plausibility, which outranks the data, which outrank the
             reference.
-        parameters: Which are looked for; see `steelyard.identification.parameter_sets.choose_parameters`.
+        parameters: Which are unknown; see `steelyard.identification.parameter_sets.choose_parameters`.
         mirror: Whether left and right are exact images of each other.
-        constraints: What must hold, `TotalMass(63.2)` or `"total_mass=63.2"`, beside the setup's and the method's usual
+        constraints: `TotalMass(63.2)` or `"total_mass=63.2"`, in addition to the setup's and the method's default
             ones; the last that names a link counts. "bounded" takes bounds on single parameters, "truncated" and "base"
             take none, the others take all.
-        **options: Of the method. "geometric": `spread`, how far the reference is off where that is known (0.2, or by
-            pattern of links, {"torso*": 0.4}), and `noise_factor`. "geometric" and "conic": `draws`, how many
-            independent robots standard errors rest on at least where something binds; that takes some seconds of a
-            humanoid, and 0 leaves it out. Of the others see `solve_conic`, `solve_truncated`,
-            `solve_bounded`, `solve_quadratic`, `solve_hierarchical` (its `levels`: `read_levels`); `start="zero"`
-            begins at no mass at all.
+        **options: Of the method. "geometric": `spread`, the relative deviation of the reference where it is known (0.2,
+            or by pattern of links, {"torso*": 0.4}), and `noise_factor`. "geometric" and "conic": `draws`, the least
+            number of independent draws behind standard errors where constraints are active; that takes some seconds
+            for a humanoid, and 0 leaves it out. Of the others see `build_conic`, `build_truncated`, `build_bounded`,
+            `build_quadratic`, `build_hierarchical` (its `levels`: `read_levels`); `start="zero"` begins at no mass at
+            all.
 
     Raises:
-        IdentifiabilityError: The data are too few, constraints contradict each other, or an argument makes no sense.
+        IdentifiabilityError: The data are too few, constraints contradict each other, or an argument is invalid.
         EvidenceError: The Evidence is of another model.
     """
     parts = (evidence,) if isinstance(evidence, Evidence) else _parts(evidence)
@@ -87,10 +87,10 @@ def identify(
             frozen = impossible_frozen(model, wanted, unknowns)
             unknowns = unknowns.without_links(frozen)
         if method == "geometric":
-            # A prior that is infinite for impossible bodies has none of them as its reference.
+            # A prior that is infinite for impossible bodies cannot be centred on one.
             possible, projected = possible_model(model, unknowns)
             unknowns = choose_parameters(possible, parameters, mirror=mirror).without_links(frozen)
-        # Without any data at all, a prior is enough; with too few, "conic" knows no noise to weigh them by.
+        # Without any data at all, a prior is enough; with too few, "conic" has no noise to weight them by.
         few = method == "geometric" or (method in PHYSICAL and not np.any(evidence.full_factor))
         problem = build_problem(evidence, unknowns, few=few)
         base = find_base_parameters(problem, few=method in PHYSICAL)
@@ -99,7 +99,9 @@ def identify(
             solution = replace(solution, remarks=(*solution.remarks, *about_projection(projected, model)))
         except SolverError as error:
             nothing = np.zeros((len(unknowns), len(unknowns)))
-            solution = Solution(nothing[:, 0], nothing, nothing, "failed", remarks=(_sentence(error),))
+            solution = Solution(
+                nothing[:, 0], nothing, nothing, "failed", remarks=(f"{str(error)[:1].upper()}{str(error)[1:]}.",)
+            )
         found = unknowns.expand(solution.unknowns)
         covariance, determined = _uncertainty(unknowns, solution)
         fit = Fit(
@@ -140,7 +142,7 @@ def identify(
 
 
 def _parts(given: Any) -> tuple[Evidence, ...]:
-    """Gives the Evidence of several motions."""
+    """Return the Evidence of several motions."""
     wrong = given
     if isinstance(given, Sequence) and len(given) and not isinstance(given, str):
         others = [part for part in given if not isinstance(part, Evidence)]
@@ -151,13 +153,10 @@ def _parts(given: Any) -> tuple[Evidence, ...]:
 
 
 def _wanted(model: Model, method: str, constraints: Sequence[Constraint | str]) -> tuple[Constraint, ...]:
-    """Gives the setup's constraints and the caller's."""
+    """Return the setup's constraints and the caller's."""
     if isinstance(constraints, str) or not isinstance(constraints, Sequence):
         constraints = [constraints]
-    if constraints and method in UNCONSTRAINED:
-        raise IdentifiabilityError(
-            f"the method {method!r} takes no constraints; leave them out, or use the method 'quadratic'"
-        )
+    refuse_any(method, constraints)
     given: list[Constraint] = []
     for constraint in constraints:
         given += parse_constraints([constraint], "constraints") if isinstance(constraint, str) else [constraint]
@@ -165,11 +164,6 @@ def _wanted(model: Model, method: str, constraints: Sequence[Constraint | str]) 
     if wrong:
         raise IdentifiabilityError(f"{wrong[0]!r} is no constraint; write e.g. TotalMass(63.2), or 'total_mass=63.2'")
     return (*model.setup.constraints, *given)
-
-
-def _sentence(error: SolverError) -> str:
-    words = str(error)
-    return words[0].upper() + words[1:] + "."
 
 
 def _check(model: Model, evidence: Evidence, method: str, options: dict[str, Any]) -> None:
@@ -197,11 +191,11 @@ def _check(model: Model, evidence: Evidence, method: str, options: dict[str, Any
 
 
 def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray, FloatArray]:
-    """Gives the covariance of all parameters' errors, and the share by which the data made each smaller.
+    """Return the covariance of all parameters' errors, and the share by which the data reduced each variance.
 
-    What neither the data nor an equation decided is off by as much as a model usually is: ``(1 − response) spread``.
-    From zero, it is also off by what the reference has there. Both sides of the share know what equations say, so that
-    it counts data alone.
+    What neither the data nor an equation decided deviates as a model usually does: ``(1 − response) spread``. From
+    zero, it also misses what the reference has there. Both sides of the share count equations, so that it is due to
+    the data alone.
     """
     usual = np.sum(np.square(unknowns.transform @ unknowns.spread), axis=1)
     if solution.belief is not None:
@@ -214,7 +208,7 @@ def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray
         left, sizes, right = singular_vectors(rows @ spread)
         seen = sizes > 1e-9 * np.max(sizes, initial=0.0)
         fixed = spread @ right[seen].T
-        # What is known exactly is not off at all; what is known nearly, by as much as it may be.
+        # What an equation fixes has no error; what an interval bounds, at most its half width.
         spread = np.concatenate([spread - fixed @ right[seen], fixed / sizes[seen] @ left[:, seen].T * half], axis=1)
     lost = spread - solution.response @ spread
     away = (unknowns.reference - unknowns.start)[unknowns.chosen]
@@ -226,6 +220,6 @@ def _uncertainty(unknowns: ParameterSet, solution: Solution) -> tuple[FloatArray
 
 
 def _narrowed(after: FloatArray, before: FloatArray, usual: FloatArray) -> FloatArray:
-    """Gives the share by which each variance became smaller; none where it was nothing but rounding before."""
+    """Return the share by which each variance was reduced; none where it was rounding before."""
     shares = np.divide(after, before, out=np.ones_like(before), where=before > _ROUNDING * usual)
     return np.clip(1.0 - shares, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Groups of links whose models are likely to be off alike: the middle of the body, its legs, its arms."""
+"""Groups of links whose models deviate alike: the middle of the body, its legs, its arms."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from steelyard.arrays import is_finite_number
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.model import find_pairs, match_pattern
 from steelyard.wording import did_you_mean
@@ -18,17 +17,18 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 _FEWEST = 3
-"""Links that a limb must have to be a group of its own."""
+"""Least number of links of a limb that is a group of its own. Set by judgement: the data decide three or four
+combinations of a link, and few links do not give a deviation (docs/decisions/0012)."""
 
 
 @dataclass(frozen=True)
 class LinkGroup:
-    """Links that share one measure of how far their model is off.
+    """Links that share one relative deviation of their model.
 
     Attributes:
-        name: What it is called: "middle", or the first link of a limb, whose mirror image belongs to it too.
+        name: "middle", or the first link of a limb, whose mirror image belongs to it too.
         links: Names of its links.
-        spread: How far it is off, relatively, where that is known beforehand.
+        spread: The relative deviation, where it is given.
     """
 
     name: str
@@ -37,15 +37,15 @@ class LinkGroup:
 
 
 def group_links(model: Model, spread: Any = None) -> tuple[LinkGroup, ...]:
-    """Gives the groups of a robot's links.
+    """Return the groups of a robot's links.
 
     A limb is what hangs from a link that has a mirror image, with that image; everything else is the middle. Without
     ``[mirror]`` in the setup all links are one group.
 
     Args:
         model: The reference.
-        spread: None; how far the model is off (0.2 for 20 %); or that by pattern of links, the last that matches a link
-            counting: these links are groups of their own.
+        spread: None; the relative deviation of the model (0.2 for 20 %); or that by pattern of links, the last that
+            matches a link counting: these links are groups of their own.
 
     Raises:
         IdentifiabilityError: A spread is no positive number, or a pattern matches nothing.
@@ -53,8 +53,7 @@ def group_links(model: Model, spread: Any = None) -> tuple[LinkGroup, ...]:
     given = {"*": spread} if spread is not None and not isinstance(spread, Mapping) else dict(spread or {})
     owners: dict[str, str] = {}
     for pattern, value in given.items():
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not (number and np.isfinite(value) and 1e-3 <= value <= 0.5):
+        if not (is_finite_number(value) and 1e-3 <= value <= 0.5):
             raise IdentifiabilityError(
                 f"the spread of {pattern!r} is {value!r}; give how far the model is off, from 0.001 (0.1 %) to 0.5"
             )
@@ -85,7 +84,7 @@ def group_links(model: Model, spread: Any = None) -> tuple[LinkGroup, ...]:
 
 
 def _limbs(model: Model) -> dict[str, str]:
-    """Gives, by link of a limb, the name of that limb: the highest link on the way down to it with a mirror image."""
+    """Return, by link of a limb, the name of that limb: the first link on the way to it with a mirror image."""
     if model.setup.mirror is None:
         return dict.fromkeys(model.links, "all links")
     left: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Which parameters are looked for: all ten of each link, or some; mirror pairs tied or free."""
+"""The unknowns of an identification: all ten parameters of each link, or some; mirror pairs tied or free."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from steelyard.model import PARAMETER_COUNT, find_pairs, match_pattern, model_sp
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
     from steelyard.model import Model
 
 MASS_AND_MOMENTS = ("m", "mx", "my", "mz")
-"""What the set "L" of [yamane2011] section III-E holds of each link."""
+"""Parameters of each link in the set "L" of [yamane2011] section III-E."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +28,17 @@ class ParameterSet:
         names: Name of each unknown, ``"<link>.<symbol>"``; of a mirror pair, the left link's.
         chosen: Index of each unknown in ``φ``.
         reference: The parameters of the model, shape (10 n_links,).
-        start: Where ``z = 0`` is: the reference, its mirror pairs made equal where they are tied; shape (10 n_links,).
+        start: Parameters at ``z = 0``: the reference, its mirror pairs made equal where they are tied; shape
+            (10 n_links,).
         transform: Shape (10 n_links, n_unknowns).
-        spread: A root of how far a model is usually off, in ``z``: ``z = spread y`` with ``y`` of unit size; shape
-            (n_unknowns, n_unknowns).
+        spread: Cholesky factor of the usual covariance of a model's deviations, in ``z``; shape (n_unknowns,
+            n_unknowns).
         label: "all", "L", "LS", or the patterns.
         tied: Names of parameters that are images of others.
     """
 
     names: tuple[str, ...]
-    chosen: np.ndarray[tuple[int], np.dtype[np.int64]]
+    chosen: IntArray
     reference: FloatArray
     start: FloatArray
     transform: FloatArray
@@ -49,11 +50,11 @@ class ParameterSet:
         return len(self.names)
 
     def expand(self, unknowns: FloatArray) -> FloatArray:
-        """Gives all parameters, shape (n_links, 10), at values of the unknowns."""
+        """Return all parameters, shape (n_links, 10), at values of the unknowns."""
         return (self.start + self.transform @ unknowns).reshape(-1, PARAMETER_COUNT)
 
     def without_links(self, links: Sequence[int]) -> ParameterSet:
-        """Gives the set without the unknowns of some links, by row; they stay as the reference has them."""
+        """Return the set without the unknowns of some links, by row; they keep the reference's values."""
         left = np.isin(self.chosen // PARAMETER_COUNT, links)
         if not np.any(left):
             return self
@@ -61,14 +62,14 @@ class ParameterSet:
         return replace(
             self,
             start=self.start + self.transform[:, left] @ away[left],
-            names=tuple(self.names[place] for place in kept),
+            names=tuple(self.names[index] for index in kept),
             chosen=self.chosen[kept],
             transform=np.ascontiguousarray(self.transform[:, kept]),
             spread=_root((self.spread @ self.spread.T)[np.ix_(kept, kept)]),
         )
 
-    def places(self, pattern: str) -> list[int]:
-        """Gives the unknowns that a pattern names (``"*.m"``, ``"left_knee*"``).
+    def find(self, pattern: str) -> list[int]:
+        """Return the indices of the unknowns that a pattern names (``"*.m"``, ``"left_knee*"``).
 
         Raises:
             IdentifiabilityError: It names none.
@@ -82,13 +83,13 @@ class ParameterSet:
             raise IdentifiabilityError(
                 f"no unknown is called {pattern!r}{did_you_mean(pattern, self.names)}", names=[pattern]
             )
-        return [place for place, name in enumerate(self.names) if name in matched]
+        return [index for index, name in enumerate(self.names) if name in matched]
 
 
 def choose_parameters(
     model: Model, chosen: str | Sequence[str] | None = None, *, mirror: bool = False, from_zero: bool = False
 ) -> ParameterSet:
-    """Gives a set of unknowns.
+    """Choose the unknowns.
 
     Args:
         model: The reference.
@@ -97,7 +98,7 @@ def choose_parameters(
         mirror: Whether the links of a mirror pair are exact images of each other. The right one's parameters are then
             the left one's, seen in the right one's frame, and the reference is the mean of both, for every pair.
         from_zero: Whether ``z = 0`` means no mass at all, [jovic2016] (5)-(6), rather than the reference. Parameters
-            that are not looked for keep the reference's values.
+            that are not unknown keep the reference's values.
 
     Raises:
         IdentifiabilityError: A pattern matches nothing.
@@ -142,7 +143,7 @@ def _block(link: int) -> slice:
     return slice(PARAMETER_COUNT * link, PARAMETER_COUNT * (link + 1))
 
 
-def _wanted(names: Sequence[str], chosen: Any) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _wanted(names: Sequence[str], chosen: Any) -> BoolArray:
     patterns = [chosen] if isinstance(chosen, str) else chosen
     if chosen is not None and not (
         isinstance(patterns, Sequence) and len(patterns) and all(isinstance(each, str) for each in patterns)
@@ -173,7 +174,7 @@ def _match(pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def _root(covariance: FloatArray) -> FloatArray:
-    """Gives the lower triangular root of a covariance; a link without any extent still has a little spread."""
+    """Return the Cholesky factor of a covariance; a link without any extent still has a little spread."""
     deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     floor = 1e-6 * np.max(deviations, initial=1e-9)
     scale = np.maximum(deviations, floor)

@@ -1,4 +1,4 @@
-"""The reduced problem that every estimator solves: a few hundred unknowns, nuisances eliminated."""
+"""The reduced least-squares problem behind every method: a few hundred unknowns, nuisances eliminated."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from steelyard.exceptions import IdentifiabilityError
 from steelyard.regression import singular_vectors
 
 if TYPE_CHECKING:
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import BoolArray, FloatArray
     from steelyard.identification.parameter_sets import ParameterSet
     from steelyard.regression import Evidence
 
 _SETTLED = 1e-3
+"""Relative change at which a variance has converged. Set by judgement: it is known to some percent."""
+
 _MOST_ROUNDS = 20
+"""Most rounds between variance and nuisances. Set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
-class NuisanceAnswer:
-    """How a problem changes where its rows become louder, and the priors of its nuisances do not.
+class NuisanceResponse:
+    """How a problem changes with the noise scale of its rows, the priors of its nuisances fixed.
 
-    It is about orthonormal combinations of the nuisances, scaled by what rows and priors say of them together.
+    It is in orthonormal combinations of the nuisances, scaled by the precision of rows and priors together.
 
     Attributes:
-        shares: How much of each combination the priors decide, 0 to 1, shape (p,).
+        shares: Share of each combination that the priors decide, 0 to 1, shape (p,).
         rows: ``[Y | f]`` along these combinations, shape (p, 10 n_links + 1).
         best: Their values where parameters are free, shape (p,).
-        known: The second derivatives of the cost there, halved, shape (p, p).
-        noise: Of the rows, by which priors were weighed: the problem's, but for where its search ended.
+        known: Half the Hessian of the cost there, shape (p, p).
+        noise: Of the rows, by which priors were weighted; the problem's up to convergence.
     """
 
     shares: FloatArray
@@ -41,12 +44,12 @@ class NuisanceAnswer:
     noise: float
 
     def gains(self, factor: float) -> FloatArray:
-        """Gives what of the squares of `rows` comes back where rows are `factor` times as loud, shape (p,)."""
+        """Return the share of the squares of `rows` that returns to the data at a noise scale, shape (p,)."""
         weaker = (factor**2 - 1.0) * self.shares
         return np.asarray(weaker / (1.0 + weaker))
 
     def cost(self, factor: float) -> float:
-        """Gives by how much the least cost is greater then."""
+        """Return the increase of the least cost at a noise scale."""
         weaker = (factor**2 - 1.0) * self.shares
         pull = weaker * self.best
         return float(self.best @ pull - pull @ np.linalg.solve(self.known + np.diag(weaker), pull))
@@ -57,18 +60,18 @@ class Problem:
     """The least-squares problem ``min ‖matrix z − right‖²`` of some Evidence, over the unknowns of a parameter set.
 
     Nuisance columns and their priors are eliminated: for each ``z`` they take their best values. The priors are
-    weighed against the rows by the rows' variance, which the residual tells.
+    weighted against the rows by the rows' variance, which is estimated from the residual.
 
     Attributes:
         evidence: The Evidence.
         unknowns: The parameter set.
         system: ``[Y | f]`` for all parameters, nuisances eliminated, shape (n_rows, 10 n_links + 1).
-        rank: Of the unknowns' columns, and of what nuisances took from the data.
+        rank: Of the unknowns' columns, and of the nuisances eliminated by data.
         column_rank: Of the unknowns' columns alone.
         least: ``‖matrix z − right‖²`` at its least.
-        variance: Of a row, from the residual, or as the Evidence knows it.
+        variance: Of a row, from the residual, or as the Evidence states it.
         freedom: Degrees of freedom of that variance; infinite where it is known.
-        answer: What louder rows do to it; None without nuisances, or where it was asked already.
+        nuisance_response: Its change with the noise scale; None without nuisances, or where it was applied.
     """
 
     evidence: Evidence
@@ -79,7 +82,7 @@ class Problem:
     least: float
     variance: float
     freedom: float
-    answer: NuisanceAnswer | None = None
+    nuisance_response: NuisanceResponse | None = None
 
     @cached_property
     def matrix(self) -> FloatArray:
@@ -88,7 +91,7 @@ class Problem:
 
     @cached_property
     def right(self) -> FloatArray:
-        """``b``: what the start leaves to be explained, shape (n_rows,)."""
+        """``b``: the residual of the start, shape (n_rows,)."""
         return np.asarray(self.system[:, -1] - self.system[:, :-1] @ self.unknowns.start)
 
     @cached_property
@@ -98,24 +101,23 @@ class Problem:
 
     @property
     def noise(self) -> float:
-        """Standard deviation by which a direction of unit singular value is uncertain; dependent samples count less."""
+        """Standard error of a direction of unit singular value; correlated samples count less."""
         known = self.evidence.variance is not None
         return float(np.sqrt(self.variance * (1.0 if known else _inflation(self.evidence))))
 
     @cached_property
     def mass_scale(self) -> float:
-        """The factor on all of the reference that explains the data best, sensors taken at their word."""
+        """The factor on the whole reference that explains the data best, without sensor errors."""
         full = self.evidence.full_factor
         pushed = full[:, : self.evidence.parameter_count] @ self.unknowns.reference
         size = float(pushed @ pushed)
         return float(pushed @ full[:, -1]) / size if size > 0.0 else 1.0
 
     @cached_property
-    def beside(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """``A``, ``b`` and the nuisance columns with a prior, as they stand before these are eliminated.
+    def with_nuisances(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``A``, ``b`` and the nuisance columns with a prior, before these are eliminated.
 
-        The columns are scaled by their priors, so that one means as far as the prior expects. Nuisances without a prior
-        are eliminated.
+        The columns are scaled by their priors. Nuisances without a prior are eliminated.
         """
         evidence, unknowns = self.evidence, self.unknowns
         priors = np.array(evidence.key.priors, dtype=np.float64)
@@ -130,34 +132,35 @@ class Problem:
         return columns @ unknowns.transform, kept[:, -1] - columns @ unknowns.start, kept[:, count:-1]
 
     def cost(self, parameters: FloatArray) -> float:
-        """Gives ``‖Y φ − f‖²`` at parameters (n_links, 10) or flat, nuisances at their best, their priors counted."""
+        """Return ``‖Y φ − f‖²`` at parameters (n_links, 10) or flat, nuisances at their best, their priors counted."""
         residual = self.system @ np.append(np.ravel(parameters), -1.0)
         return float(residual @ residual)
 
     @cached_property
     def whole_lengths(self) -> FloatArray:
-        """Length of each unknown's column before nuisances took their part, shape (n_unknowns,)."""
+        """Length of each unknown's column before nuisances are eliminated, shape (n_unknowns,)."""
         full = self.evidence.full_factor[:, : self.evidence.parameter_count]
         return np.asarray(np.linalg.norm(full @ self.unknowns.transform, axis=0))
 
     @property
-    def touched(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which unknowns the data touch: more than rounding is left of their columns, shape (n_unknowns,)."""
+    def touched(self) -> BoolArray:
+        """Which unknowns the data depend on: more than rounding is left of their columns, shape (n_unknowns,)."""
         largest = np.max(self.whole_lengths, initial=0.0)
         return np.asarray((self.lengths > 1e-9 * self.whole_lengths) & (self.lengths > 1e-12 * largest))
 
-    def louder(self, factor: float) -> Problem:
-        """Gives the problem with nuisances eliminated as rows that are `factor` times as loud leave them.
+    def with_noise_scale(self, factor: float) -> Problem:
+        """Return the problem with nuisances eliminated at a noise scale.
 
-        Rows are not divided by that; whoever does so finds the priors as wide as they were stated.
+        Rows are not divided by it; once they are, the priors are as wide as stated.
         """
-        if self.answer is None:
+        if self.nuisance_response is None:
             return self
-        system, *_ = _eliminate(self.evidence, factor * self.answer.noise / np.array(self.evidence.key.priors))
-        return replace(self, system=system, least=self.least + self.answer.cost(factor), answer=None)
+        response = self.nuisance_response
+        system, *_ = _eliminate(self.evidence, factor * response.noise / np.array(self.evidence.key.priors))
+        return replace(self, system=system, least=self.least + response.cost(factor), nuisance_response=None)
 
     def nuisance(self, parameters: FloatArray, factor: float = 1.0) -> dict[str, float]:
-        """Gives the best nuisance values, by name, at some parameters; rows are `factor` times as loud as they seem."""
+        """Return the best nuisance values, by name, at some parameters and noise scale."""
         key, full = self.evidence.key, self.evidence.full_factor
         if not key.nuisance:
             return {}
@@ -170,33 +173,31 @@ class Problem:
 
 
 def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = False) -> Problem:
-    """Gives the reduced problem of some Evidence.
+    """Return the reduced problem of some Evidence.
 
     Args:
         evidence: The Evidence.
         unknowns: What is looked for.
-        few: Whether there may be too few equations to tell the noise, for methods that have a prior: the noise is then
-            what the weights say.
+        few: Whether there may be too few equations to estimate the noise, for methods that have a prior: the noise is
+            then that of the weights.
 
     Raises:
-        IdentifiabilityError: There are fewer independent equations than unknowns that they can tell apart.
+        IdentifiabilityError: There are fewer independent equations than observable combinations of unknowns.
     """
     priors = np.array(evidence.key.priors, dtype=np.float64)
     silent = not np.any(evidence.full_factor[:, -1])
     if silent and (not few or np.any(evidence.full_factor)):
-        raise IdentifiabilityError(
-            "every measured force is zero: the sensors say nothing; check that they are connected"
-        )
+        raise IdentifiabilityError("every measured force is zero; check that the sensors are connected")
     inflation = _inflation(evidence)
     equations = evidence.row_count / inflation
-    # Whitened rows have about unit variance; of plain sums nothing is known yet.
+    # Whitened rows have about unit variance; that of plain sums is not known yet.
     variance, freedom = (1.0 if evidence.key.weights else 0.0), np.inf
     for _ in range(_MOST_ROUNDS):
         before = variance
         known = evidence.variance is not None
         system, taken, basis = _eliminate(evidence, np.sqrt(variance * (1.0 if known else inflation)) / priors)
         problem = Problem(evidence, unknowns, system, 0, 0, 0.0, variance, freedom)
-        columns, residual, answer = _fit(problem, basis)
+        columns, residual, nuisance_response = _fit(problem, basis)
         rank = columns + taken
         if evidence.variance is not None:
             variance = evidence.variance
@@ -208,22 +209,22 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = Fal
                 break
             if freedom < 1.0:
                 raise IdentifiabilityError(
-                    f"{evidence.sample_count} samples give {equations:.0f} independent equations, too few for the "
-                    f"{rank} combinations of parameters that they touch; record longer, or look for fewer parameters"
+                    f"{evidence.sample_count} samples give {equations:.0f} independent equations, too few for {rank} "
+                    "observable combinations of parameters; record longer, or look for fewer parameters"
                 )
             variance = residual / inflation / freedom
         if not np.any(np.isfinite(priors)) or abs(variance - before) <= _SETTLED * variance:
             break
-    return Problem(evidence, unknowns, system, rank, columns, residual, variance, freedom, answer)
+    return Problem(evidence, unknowns, system, rank, columns, residual, variance, freedom, nuisance_response)
 
 
 def _inflation(evidence: Evidence) -> float:
-    """Gives how many samples one independent sample is spread over."""
+    """Return the number of samples per independent one."""
     return evidence.sample_count / evidence.effective_count
 
 
 def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int, FloatArray]:
-    """Gives ``[Y | f]`` with nuisance columns projected out, how many directions that took from the data, and these.
+    """Return ``[Y | f]`` with nuisance columns projected out, the rank that this took, and the directions.
 
     The directions are orthonormal columns over the rows and, after them, one row for each prior.
     """
@@ -236,16 +237,16 @@ def _eliminate(evidence: Evidence, priors: FloatArray) -> tuple[FloatArray, int,
     basis, values, _ = singular_vectors(stacked)
     basis = basis[:, values > 1e-12 * np.max(values, initial=0.0)]
     left = padded - basis @ (basis.T @ padded)
-    # A direction that its prior decides takes nothing from the data.
+    # A direction that its prior decides takes no rank from the data.
     return left, round(float(np.sum(np.square(basis[: len(full)])))), basis
 
 
-def _fit(problem: Problem, taken: FloatArray) -> tuple[int, float, NuisanceAnswer | None]:
-    """Gives the rank of the unknowns' columns, the cost that is left at their best values, and how nuisances answer.
+def _fit(problem: Problem, taken: FloatArray) -> tuple[int, float, NuisanceResponse | None]:
+    """Return the rank of the unknowns' columns, the least cost, and the response of nuisances to the noise scale.
 
     Args:
         problem: The problem.
-        taken: The directions that nuisances took, as `_eliminate` gives them.
+        taken: The directions of the nuisances, as `_eliminate` returns them.
     """
     lengths, used = problem.lengths, problem.touched
     if not np.any(used):
@@ -255,15 +256,15 @@ def _fit(problem: Problem, taken: FloatArray) -> tuple[int, float, NuisanceAnswe
     basis = basis[:, seen]
     explained = basis.T @ problem.right
     residual = problem.right - basis @ explained
-    answer = None
+    nuisance_response = None
     if taken.shape[1]:
         evidence, unknowns = problem.evidence, problem.unknowns
         full, count = evidence.full_factor, evidence.parameter_count
         shares, turn = np.linalg.eigh(taken[len(full) :].T @ taken[len(full) :])
         rows = turn.T @ taken[: len(full)].T @ np.column_stack([full[:, :count], full[:, -1]])
-        # How far nuisances go along where unknowns go by one of what the data tell of them.
+        # Derivative of the nuisances by observable combinations of the unknowns.
         along = (rows[:, :-1] @ unknowns.transform[:, used] / lengths[used]) @ (right[seen].T / values[seen])
         best = rows[:, -1] - rows[:, :-1] @ unknowns.start - along @ explained
         known = np.linalg.inv(np.eye(len(shares)) + along @ along.T)
-        answer = NuisanceAnswer(np.clip(shares, 0.0, 1.0), rows, best, known, problem.noise)
-    return basis.shape[1], float(residual @ residual), answer
+        nuisance_response = NuisanceResponse(np.clip(shares, 0.0, 1.0), rows, best, known, problem.noise)
+    return basis.shape[1], float(residual @ residual), nuisance_response

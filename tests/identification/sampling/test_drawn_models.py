@@ -237,7 +237,7 @@ def test_centres_of_mass_stay_in_their_hulls(evidence) -> None:
     estimate = identify(model, evidence, method="geometric", constraints=["com.left_*=hull", "inertia=0.2"])
     draws = estimate.sample(10)
     system = resolve_constraints(model, parse_constraints(["com.left_*=hull", "inertia=0.2"]))
-    assert len(system.separators) == 2
+    assert len(system.cut_families) == 2
     for robot in draws:
-        for separator in system.separators:
-            assert np.all(separator.violation(robot.parameters) == 0.0)
+        for family in system.cut_families:
+            assert np.all(family.violation(robot.parameters) == 0.0)

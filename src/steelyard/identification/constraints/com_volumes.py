@@ -1,4 +1,4 @@
-"""The volume that must hold each link's centre of mass: a box, or the convex hull of its shapes."""
+"""The volume that contains each link's centre of mass: a box, or the convex hull of its shapes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Volume:
         facets: Of a hull, rows ``[n, d]`` with ``n · c ≤ d`` for unit normals ``n`` that point outwards, margin
             included, shape (n, 4); None where the box is all.
         inside: A point inside, shape (3,).
-        guessed: Whether nobody asked for just this one: it is the box around shapes, for want of a better.
+        guessed: Whether it is a default, the box around shapes, that nobody asked for.
     """
 
     box: FloatArray
@@ -44,24 +44,24 @@ class Volume:
     guessed: bool = False
 
     def outside(self, point: FloatArray) -> float:
-        """Gives how far a point is outside: the greatest distance to a face beyond which it lies, m; 0 inside."""
+        """Return how far a point is outside: the greatest distance to a violated face, m; 0 inside."""
         beyond = [np.max(self.box[0] - point), np.max(point - self.box[1])]
         if self.facets is not None:
             beyond.append(np.max(self.facets[:, :3] @ point - self.facets[:, 3]))
         return float(max(0.0, *beyond))
 
     def with_point(self, point: FloatArray) -> Volume:
-        """Gives the box that holds a point as well, for a volume that is a box."""
+        """Return the box that contains a point as well, for a volume that is a box."""
         box = np.stack([np.minimum(self.box[0], point), np.maximum(self.box[1], point)])
         return replace(self, box=box, inside=box.mean(axis=0))
 
 
 def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None:
-    """Gives the volume of a link's centre of mass; None where the shapes should say it and there are none.
+    """Return the volume of a link's centre of mass; None where it comes from shapes and there are none.
 
     Raises:
         IdentifiabilityError: The box is asked for and there is none, or it excludes the link's shapes.
-        ModelError: The shapes should say it, and a mesh is missing or cannot be read.
+        ModelError: It comes from shapes, and a mesh is missing or cannot be read.
     """
     where = constraint.where
     box: FloatArray | None = None
@@ -97,7 +97,7 @@ def find_volume(model: Model, link: str, constraint: ComInside) -> Volume | None
 
 
 def find_reach(model: Model, link: str) -> float | None:
-    """Gives how far a link's shapes reach from its joint's origin, m; None where it has none.
+    """Return the greatest distance of a link's shapes from its joint's origin, m; None where it has none.
 
     Round shapes count in full, an ellipsoid by the sphere around it.
 
@@ -115,7 +115,7 @@ def find_reach(model: Model, link: str) -> float | None:
 
 
 def _round_reach(geometry: Geometry, placement: pin.SE3) -> float:
-    """Gives how far a round shape reaches from the origin, m; 0 for one with corners."""
+    """Return the greatest distance of a round shape from the origin, m; 0 for one with corners."""
     if geometry.shape in ("mesh", "box"):
         return 0.0
     if geometry.shape in ("sphere", "ellipsoid"):
@@ -133,7 +133,7 @@ def _round_reach(geometry: Geometry, placement: pin.SE3) -> float:
 
 
 def _points(model: Model, link: str) -> FloatArray:
-    """Gives `link_points`, read once for each model."""
+    """Return `link_points`, read once for each model."""
     known = _POINTS.setdefault(model, {})
     if link not in known:
         known[link] = link_points(model, link)
@@ -161,7 +161,7 @@ def _refuse_elsewhere(link: str, box: FloatArray, points: FloatArray, *, explici
 
 
 def _hull_facets(points: FloatArray) -> FloatArray | None:
-    """Gives the planes ``[n, d]`` of a convex hull, those that share a plane once; None for flat shapes."""
+    """Return the planes ``[n, d]`` of a convex hull, those that share a plane once; None for flat shapes."""
     key = hashlib.blake2b(np.ascontiguousarray(points).tobytes(), digest_size=16).hexdigest()
     return _HULLS.get(key, lambda: _make_facets(points))
 

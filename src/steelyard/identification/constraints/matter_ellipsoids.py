@@ -1,4 +1,4 @@
-"""The volume that must hold all matter of a link, and what that says of its parameters.
+"""The volume that contains all matter of a link, and the rows on its parameters that follow.
 
 Where no matter lies outside a quadric, ``q(x) ≥ 0`` inside, then ``∫ q dm ≥ 0``, which is linear in the ten
 parameters. For an ellipsoid the converse holds too: a possible body with ``∫ q dm ≥ 0`` has the parameters of some
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.bounded_cache import BoundedCache
-from steelyard.identification.constraints.constraint_system import Rows
+from steelyard.identification.constraints.constraint_system import ConstraintRows
 from steelyard.model import PARAMETER_COUNT, MatterInside, shape_points, to_pseudo_inertia
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ if TYPE_CHECKING:
     from steelyard.model import Geometry, Model
 
 _THINNEST = 1e-3
-"""Half thickness (m) that shapes without any are given."""
+"""Half thickness (m) that flat shapes are given; as thin as links may be (`EXTENT_FLOOR`)."""
 
 _FLAT = 1e-5
+"""Extent of points, relative to the greatest, below which they count as flat. Set by judgement: a hundredth of a
+millimetre on a metre, finer than meshes are."""
+
 _SETTLED, _MOST_STEPS, _RIDGE = 1e-7, 300, 1e-8
+"""Relative optimality gap at which the ellipsoid is final, most steps, and regularisation of Newton's system. Set by
+judgement: the volume is then exact to some 1e-7."""
+
 _PSEUDO_INERTIAS = to_pseudo_inertia(np.eye(PARAMETER_COUNT))
 _ELLIPSOIDS: BoundedCache[Ellipsoid] = BoundedCache(256)
 """Results by digest of the points. Size set by judgement: the links of some eight humanoids of thirty."""
@@ -48,7 +54,7 @@ class Ellipsoid:
     shape: FloatArray
 
     def row(self) -> FloatArray:
-        """Gives ``∫ 1 − (x − c)ᵀ shape⁻¹ (x − c) dm`` as a row on the ten parameters, in kg."""
+        """Return ``∫ 1 − (x − c)ᵀ shape⁻¹ (x − c) dm`` as a row on the ten parameters, in kg."""
         inverse = np.linalg.inv(self.shape)
         pulled = inverse @ self.centre
         quadric = np.zeros((4, 4))
@@ -58,7 +64,7 @@ class Ellipsoid:
         return np.asarray(np.einsum("kij,ij->k", _PSEUDO_INERTIAS, quadric))
 
     def widened(self, margin: float) -> Ellipsoid:
-        """Gives the ellipsoid of least trace that holds all points no farther away than a margin (m)."""
+        """Return the ellipsoid of least trace that contains all points within a margin (m)."""
         if margin <= 0.0:
             return self
         ratio = float(np.sqrt(np.trace(self.shape) / 3.0)) / margin
@@ -66,7 +72,7 @@ class Ellipsoid:
 
 
 def outer_points(model: Model, link: str) -> FloatArray:
-    """Gives points whose convex hull holds a link's shapes, in its joint frame, shape (n, 3), m.
+    """Return points whose convex hull contains a link's shapes, in its joint frame, shape (n, 3), m.
 
     Round shapes count in full: their points lie a little outside.
 
@@ -85,9 +91,9 @@ def outer_points(model: Model, link: str) -> FloatArray:
 
 
 def enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:
-    """Gives the ellipsoid of least volume around points (n, 3), m: that of Löwner and John.
+    """Return the ellipsoid of least volume around points (n, 3), m: that of Löwner and John.
 
-    It holds all of them, and its volume is the least but for rounding. Flat points count as 2 mm thick. Steps
+    Flat points count as 2 mm thick. Steps
     towards the farthest point are Khachiyan's, the first points Kumar and Yıldırım's [Todd, "Minimum-volume ellipsoids:
     theory and algorithms", 2016]; between them Newton's method balances those that are already there.
     """
@@ -95,16 +101,16 @@ def enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:
     return _ELLIPSOIDS.get(key, lambda: _enclosing_ellipsoid(points))
 
 
-def ellipsoid_rows(links: Sequence[str], place: int, ellipsoid: Ellipsoid) -> Rows:
-    """Gives the row that keeps a link's matter in an ellipsoid."""
+def ellipsoid_rows(links: Sequence[str], place: int, ellipsoid: Ellipsoid) -> ConstraintRows:
+    """Return the row that keeps a link's matter in an ellipsoid."""
     matrix = np.zeros((1, PARAMETER_COUNT * len(links)))
     matrix[0, PARAMETER_COUNT * place : PARAMETER_COUNT * (place + 1)] = ellipsoid.row()
     name = f"{links[place]}: matter inside its ellipsoid"
-    return Rows(matrix, np.zeros(1), np.full(1, np.inf), (name,), (MatterInside.kind,))
+    return ConstraintRows(matrix, np.zeros(1), np.full(1, np.inf), (name,), (MatterInside.kind,))
 
 
-def slab_rows(links: Sequence[str], place: int, box: FloatArray) -> Rows:
-    """Gives the three rows ``∫ (x − low)(high − x) dm ≥ 0`` that keep a link's matter in a box (2, 3)."""
+def slab_rows(links: Sequence[str], place: int, box: FloatArray) -> ConstraintRows:
+    """Return the three rows ``∫ (x − low)(high − x) dm ≥ 0`` that keep a link's matter in a box (2, 3)."""
     matrix = np.zeros((3, PARAMETER_COUNT * len(links)))
     names = []
     for axis, (low, high) in enumerate(box.T):
@@ -115,7 +121,7 @@ def slab_rows(links: Sequence[str], place: int, box: FloatArray) -> Rows:
         begin = PARAMETER_COUNT * place
         matrix[axis, begin : begin + PARAMETER_COUNT] = np.einsum("kij,ij->k", _PSEUDO_INERTIAS, quadric)
         names.append(f"{links[place]}: matter from {'xyz'[axis]} = {low:.4g} to {high:.4g}")
-    return Rows(matrix, np.zeros(3), np.full(3, np.inf), tuple(names), (MatterInside.kind,) * 3)
+    return ConstraintRows(matrix, np.zeros(3), np.full(3, np.inf), tuple(names), (MatterInside.kind,) * 3)
 
 
 def _enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:
@@ -132,7 +138,7 @@ def _enclosing_ellipsoid(points: FloatArray) -> Ellipsoid:
 
 
 def _least_volume(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gives centre and shape of the least ellipsoid around points that span their space, by weights on its points."""
+    """Return centre and shape of the least ellipsoid around points that span their space, by weights on them."""
     corners = _corners(points)
     count, dimension = corners.shape
     lifted = np.concatenate([corners, np.ones((count, 1))], axis=1)
@@ -160,7 +166,7 @@ def _least_volume(points: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _balanced(lifted: FloatArray, weights: FloatArray) -> FloatArray:
-    """Gives the weights after a Newton step that maximises ``log det Σ w q qᵀ``; some may become zero."""
+    """Return the weights after a Newton step that maximises ``log det Σ w q qᵀ``; some may become zero."""
     gram = lifted @ np.linalg.solve((lifted * weights[:, None]).T @ lifted, lifted.T)
     count = len(weights)
     system = np.ones((count + 1, count + 1))
@@ -178,7 +184,7 @@ def _balanced(lifted: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _spanning(points: FloatArray) -> list[int]:
-    """Gives the ends of points along directions across each other, twice as many as there are dimensions."""
+    """Return the extreme points along independent directions, two for each dimension."""
     dimension = points.shape[1]
     spanned = np.zeros((0, dimension))
     chosen: list[int] = []
@@ -192,7 +198,7 @@ def _spanning(points: FloatArray) -> list[int]:
 
 
 def _corners(points: FloatArray) -> FloatArray:
-    """Gives the corners of the convex hull of points, each once."""
+    """Return the corners of the convex hull of points, each once."""
     if points.shape[1] == 1:
         return np.array([points.min(axis=0), points.max(axis=0)])
     try:
@@ -202,7 +208,7 @@ def _corners(points: FloatArray) -> FloatArray:
 
 
 def _sphere() -> FloatArray:
-    """Gives 400 points evenly around the unit sphere, whose hull holds it."""
+    """Return 400 points evenly around the unit sphere, whose hull contains it."""
     heights = 1.0 - (2.0 * np.arange(400) + 1.0) / 400
     angles = np.pi * (1.0 + 5.0**0.5) * np.arange(400)
     radii = np.sqrt(1.0 - heights**2)
@@ -219,7 +225,7 @@ _SPHERE, _CIRCLE = _sphere(), _circle()
 
 
 def _round_points(geometry: Geometry) -> FloatArray | None:
-    """Gives points around a round shape, in its own frame; None for one with corners."""
+    """Return points around a round shape, in its own frame; None for one with corners."""
     if geometry.shape in ("mesh", "box"):
         return None
     if geometry.shape in ("sphere", "ellipsoid"):

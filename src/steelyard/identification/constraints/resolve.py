@@ -1,4 +1,4 @@
-"""What constraints mean for the parameters of one robot."""
+"""From constraints to rows and cutting planes on the parameters of one robot."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraints.com_volumes import Volume, find_reach, find_volume
-from steelyard.identification.constraints.constraint_system import ConstraintSystem, Rows, Separator, join_rows
-from steelyard.identification.constraints.contradictions import refuse_contradictions
-from steelyard.identification.constraints.cutting_planes import HullSeparator, InertiaSeparator, box_rows
-from steelyard.identification.constraints.directions import half_directions
+from steelyard.identification.constraints.constraint_system import (
+    ConstraintRows,
+    ConstraintSystem,
+    CutFamily,
+    join_rows,
+)
+from steelyard.identification.constraints.cutting_planes import HullCuts, InertiaCuts, box_rows, half_directions
 from steelyard.identification.constraints.matter_ellipsoids import (
     ellipsoid_rows,
     enclosing_ellipsoid,
@@ -48,21 +51,19 @@ if TYPE_CHECKING:
     from steelyard.model import Model
 
 _WORTH_SAYING = 1e-5
-"""Distance (m) from which a centre of mass outside its volume is remarked on: what model files round away."""
-
-__all__ = ["ConstraintSystem", "Rows", "Separator", "join_rows", "refuse_contradictions", "resolve_constraints"]
+"""Distance (m) from which a centre of mass outside its volume is remarked: below it is the rounding of model files."""
 
 _DIAGONAL = tuple(PARAMETER_SYMBOLS.index(symbol) for symbol in ("Ixx", "Iyy", "Izz"))
 _BEYOND = 1.5
-"""How many times the reference's own trace of inertia is always allowed: a model whose shapes are too small, or drawn
-elsewhere, must not make its own parameters impossible, nor leave them no room."""
+"""Multiple of the reference's own trace of inertia that is always allowed. Set by judgement: a model whose shapes are
+too small, or displaced, must not make its own parameters infeasible, nor fix them."""
 
 
 def resolve_constraints(model: Model, constraints: Sequence[Constraint]) -> ConstraintSystem:
-    """Gives what constraints mean for a robot; of each kind, the last that names a link counts for it.
+    """Return the constraints of a robot; of each kind, the last that names a link counts for it.
 
-    A frozen link is as the reference has it: bounds on its centre of mass and its inertia are not asked of it, and
-    where the reference breaks them a remark says so.
+    A frozen link is as the reference has it: bounds on its centre of mass and its inertia do not apply, and a remark
+    names those that the reference violates.
 
     Args:
         model: The reference.
@@ -85,8 +86,8 @@ class _Resolution:
         self.reference = model.parameters
         self.remarks: list[str] = []
         self.unread: dict[str, str] = {}
-        self.parts: list[Rows] = []
-        self.separators: list[Separator] = []
+        self.parts: list[ConstraintRows] = []
+        self.cut_families: list[CutFamily] = []
         self.robot: dict[str, Constraint] = {}
         self.by_link: dict[str, dict[int, Any]] = {kind: {} for kind in CONSTRAINT_CLASSES}
         for constraint in constraints:
@@ -100,7 +101,7 @@ class _Resolution:
                 self.by_link[constraint.kind][place] = constraint
 
     def system(self) -> ConstraintSystem:
-        """Gives the system."""
+        """Return the system."""
         self._least_masses()
         self._total_mass()
         self._centres()
@@ -112,7 +113,7 @@ class _Resolution:
         self._masses()
         self._unreadable()
         return ConstraintSystem(
-            join_rows(self.parts, self.size), tuple(self.separators), tuple(self.remarks), self.links
+            join_rows(self.parts, self.size), tuple(self.cut_families), tuple(self.remarks), self.links
         )
 
     def _remark(self, links: Sequence[str], words: str, *, every: bool = False) -> None:
@@ -134,7 +135,7 @@ class _Resolution:
     def _add(self, kind: str, name: str, entries: dict[int, float], lower: float, upper: float) -> None:
         row = np.zeros((1, self.size))
         row[0, list(entries)] = list(entries.values())
-        self.parts.append(Rows(row, np.array([lower]), np.array([upper]), (name,), (kind,)))
+        self.parts.append(ConstraintRows(row, np.array([lower]), np.array([upper]), (name,), (kind,)))
 
     def _chosen(self, kind: str) -> list[tuple[int, Any]]:
         return sorted(self.by_link[kind].items())
@@ -184,9 +185,9 @@ class _Resolution:
         self._remark(
             widened,
             "The reference has the centre of mass outside the shapes of its link, and the box around them was widened "
-            "to hold it: {}.",
+            "to contain it: {}.",
         )
-        self._remark(outside, "The reference has the centre of mass outside the volume that must hold it: {}.")
+        self._remark(outside, "The reference has the centre of mass outside the volume that must contain it: {}.")
         self._hulls(ComInside.kind, hulls)
 
     def _hulls(self, kind: str, hulls: Sequence[tuple[int, Volume]]) -> None:
@@ -195,10 +196,10 @@ class _Resolution:
             sizes = np.array([np.linalg.norm(volume.box[1] - volume.box[0]) for _, volume in hulls])
             scales = np.maximum(self.reference[places, 0], 1e-6) * sizes
             volumes = tuple(volume for _, volume in hulls)
-            self.separators.append(HullSeparator(self.links, places, volumes, scales, kind))
+            self.cut_families.append(HullCuts(self.links, places, volumes, scales, kind))
 
     def _volumes(self) -> list[tuple[int, ComInside, Volume]]:
-        """Gives the volume of each link that has one; remarks on those that have none."""
+        """Return the volume of each link that has one; add remarks on those that have none."""
         found, shapeless, asked = [], [], []
         for place, constraint in self._chosen(ComInside.kind):
             if constraint.where is None:
@@ -218,7 +219,7 @@ class _Resolution:
             if constraint.where != "auto" and _is_named(link, constraint):
                 asked.append((link, constraint.where))
         _refuse_shapeless(asked)
-        self._remark(shapeless, "No shapes say where the centre of mass of {} may be, so that it is free.", every=True)
+        self._remark(shapeless, "No shapes bound the centre of mass of {}, so that it is free.", every=True)
         return found
 
     def _centre(self, place: int) -> FloatArray | None:
@@ -249,7 +250,7 @@ class _Resolution:
             directions = None if subdivisions is None else half_directions(subdivisions)
             least = np.array([each for _, each in members], dtype=np.float64)
             scales = np.maximum(possible[places, 2], least)
-            self.separators.append(InertiaSeparator(self.links, places, least, scales, directions))
+            self.cut_families.append(InertiaCuts(self.links, places, least, scales, directions))
 
     def _matter(self) -> None:
         shapeless, widened = [], []
@@ -274,7 +275,7 @@ class _Resolution:
             entries = {start: 2.0 * square, **{start + number: -1.0 for number in _DIAGONAL}}
             name = f"{link}: matter within {np.sqrt(square):.3g} m of its joint"
             self._add(MatterWithin.kind, name, entries, 0.0, np.inf)
-        self._remark(shapeless, "No shapes say how far the matter of {} reaches, so that it is free.", every=True)
+        self._remark(shapeless, "No shapes bound the extent of the matter of {}, so that it is free.", every=True)
         self._remark(
             widened,
             "The reference has matter near the end of its link's shapes or beyond, and may have half as much inertia "
@@ -309,8 +310,8 @@ class _Resolution:
                     hulls.append((place, volume))
         _refuse_shapeless(asked, MatterInside.kind)
         self._hulls(MatterInside.kind, hulls)
-        self._remark(shapeless, "No shapes say where the matter of {} may be, so that it is free.", every=True)
-        self._remark(beyond, "The reference has matter outside the volume that must hold it: {}.")
+        self._remark(shapeless, "No shapes contain the matter of {}, so that it is free.", every=True)
+        self._remark(beyond, "The reference has matter outside the volume that must contain it: {}.")
 
     def _unreadable(self) -> None:
         if self.unread:
@@ -332,7 +333,7 @@ class _Resolution:
                 self._add(Frozen.kind, name, {PARAMETER_COUNT * place + number: 1.0}, value, value)
 
     def _mirror(self) -> None:
-        """Adds two rows for each pair and parameter; with ``x ≥ 0`` they imply the other two of (15)."""
+        """Add two rows for each pair and parameter; with ``x ≥ 0`` they imply the other two of (15)."""
         constraint = self.robot.get(MirrorWithin.kind)
         if not isinstance(constraint, MirrorWithin) or constraint.share is None:
             return
@@ -353,7 +354,7 @@ class _Resolution:
                     names, upper = [f"{name} <= {factor:g} x {of}", f"{name} >= {of} / {factor:g}"], np.inf
                 kinds = (MirrorWithin.kind,) * len(rows)
                 zeros = np.zeros(len(rows))
-                self.parts.append(Rows(np.array(rows), zeros, np.full(len(rows), upper), tuple(names), kinds))
+                self.parts.append(ConstraintRows(np.array(rows), zeros, np.full(len(rows), upper), tuple(names), kinds))
 
     def _masses(self) -> None:
         weightless = []
@@ -371,7 +372,7 @@ class _Resolution:
 
 
 def _is_named(link: str, constraint: ComInside | MatterInside) -> bool:
-    """Tells whether a pattern that says more than "all links" names a link."""
+    """Return whether a pattern other than "all links" names a link."""
     return any(pattern.strip("*") and match_pattern(pattern, [link]) for pattern in link_patterns(constraint))
 
 

@@ -13,7 +13,6 @@ from scipy.stats import f as f_distribution
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.estimate.base_parameters import half_width
 from steelyard.identification.estimate.estimate_summary import WIDTH, summarise_estimate
-from steelyard.identification.solvers.certificate import Certificate as Certificate
 from steelyard.model import PARAMETER_COUNT, match_pattern, model_spread
 from steelyard.wording import did_you_mean
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from steelyard.identification.estimate.base_parameters import BaseParameters
     from steelyard.identification.sampling.drawn_models import DrawnModels
     from steelyard.identification.sampling.posterior import Posterior
+    from steelyard.identification.solvers.certificate import Certificate
     from steelyard.model import Model, WrittenModel
     from steelyard.regression import EvidenceKey, Origin
 

@@ -1,11 +1,11 @@
-"""What the geometric method minimises: data against the distance of each link to its reference, convex and smooth.
+"""The convex, smooth energy of the geometric method: the data, and each link's distance to its reference.
 
 With ``φ = start + transform z`` the parameters of all links, it is::
 
     energy(z) = ‖A z − b‖² / (2 σ² κ²) + Σ w_l D(P_l(z) ‖ P0_l),   D(P ‖ P0) = tr(P P0⁻¹) − log det(P P0⁻¹) − 4,
 
-and infinite where a link is no body that can exist. Unknowns are measured by the curvature of ``Σ D`` at the reference,
-``z = root x``: in ``x`` neither units nor frames are left, and a step of one is as large for every link.
+and infinite where a link is no possible body. Unknowns are scaled by the curvature of ``Σ D`` at the reference,
+``z = root x``: ``x`` depends on neither units nor frames, and a step of one is as large for every link.
 """
 
 from __future__ import annotations
@@ -23,49 +23,58 @@ from steelyard.exceptions import SolverError
 from steelyard.model import PARAMETER_COUNT, log_det_divergence, log_det_gradient, log_det_hessian, to_pseudo_inertia
 
 if TYPE_CHECKING:
-    from steelyard.arrays import FloatArray
-    from steelyard.identification.problem import NuisanceAnswer, Problem
+    from steelyard.arrays import FloatArray, IntArray
+    from steelyard.identification.problem import NuisanceResponse, Problem
 
-    IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 _STEPS = 100
-_ENOUGH = 1e-4
-"""Part of what a step promises that it must keep."""
+"""Most Newton steps. Set by judgement."""
 
-_LOUDER = tuple(2.0**power for power in range(10, -1, -1))
+_ENOUGH = 1e-4
+"""Share of the predicted decrease that a step must reach: the usual constant of Armijo's rule."""
+
+_NOISE_SCALES = tuple(2.0**power for power in range(10, -1, -1))
+"""Noise scales of a continuation where Newton's method fails from the start. Set by judgement: at a thousand times the
+noise the prior decides, and each halving is a small step."""
+
 _ROUGH = 1e-2
+"""Newton decrement at which a minimum on the way is exact enough. Set by judgement: within Newton's convergence."""
+
 _INSIDE = 0.9
-"""Part of the way to the edge of what can exist that a step goes at most."""
+"""Share of the way to the boundary of possible bodies that a step goes at most. Set by judgement; usual in
+interior-point methods are 0.9 to 0.99."""
 
 _CLOSE, _LAST = 1e-11, 3
-"""Newton decrement beside the energy, from which steps are taken as they come, and how many of them."""
+"""Newton decrement relative to the energy, below which full steps are taken unchecked, and how many of them. Set by
+judgement: smaller decreases are lost in the rounding of the energy."""
 
 _SHARPEST = 1e-6
-"""Relative deviations of parameters that data may tell at the finest: beyond it, the prior drowns in rounding."""
+"""Least relative deviation of parameters that data resolve: below it, the prior is lost in rounding (its square is
+1e-12 of the curvature)."""
 
 EXACT = 1e-18
-"""Newton decrement, twice what a step would still gain, at which a minimum is exact."""
+"""Newton decrement, twice what a step would still gain, at which a minimum is exact: a relative deviation of 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
-class Minimum:
-    """The least energy for given weights.
+class EnergyMinimum:
+    """The minimum of the energy for given weights.
 
     Attributes:
-        place: ``x``, shape (k,).
-        energy: There.
-        curvature: The second derivatives there, shape (k, k).
+        point: ``x``, shape (k,).
+        value: The energy there.
+        curvature: The Hessian there, shape (k, k).
         decrement: What Newton's next step would gain, twice.
-        slope: Greatest element of the gradient.
-        steps: Newton steps that were made.
-        factor: Of the curvature, lower triangular; what is above the diagonal means nothing.
+        gradient: Greatest element of the gradient.
+        steps: Number of Newton steps.
+        factor: Cholesky factor of the curvature, lower triangular; above the diagonal is no part of it.
     """
 
-    place: FloatArray
-    energy: float
+    point: FloatArray
+    value: float
     curvature: FloatArray
     decrement: float
-    slope: float
+    gradient: float
     steps: int
     factor: FloatArray
 
@@ -81,49 +90,28 @@ class Minimum:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plain:
-    """A landscape's data as they are where ``κ`` is one, and what comes back of them where it is more.
-
-    Attributes:
-        matrix: See `Landscape`.
-        right: See `Landscape`.
-        gram: See `Landscape`.
-        least: See `Landscape`.
-        rows: On ``x``, divided by the noise, shape (p, k).
-        goals: Shape (p,).
-        answer: How much of them comes back.
-    """
-
-    matrix: FloatArray
-    right: FloatArray
-    gram: FloatArray
-    least: float
-    rows: FloatArray
-    goals: FloatArray
-    answer: NuisanceAnswer
-
-
-@dataclass(frozen=True, eq=False)
-class Landscape:
-    """A problem and its prior, in unknowns ``x`` of unit size.
+class GeometricEnergy:
+    """A problem and its prior, in scaled unknowns ``x``.
 
     Attributes:
         reference: Parameters of possible bodies, shape (n_links, 10).
-        links: The links that have a distance of their own to their reference; not those tied to a mirror image, nor
-            those of which nothing is looked for.
-        sizes: How many unknowns each of them has, shape (len(links),).
+        links: The links with a distance of their own; not those tied to a mirror image, nor those of which nothing is
+            looked for.
+        sizes: Number of unknowns of each, shape (len(links),).
         root: From ``x`` to ``z``, shape (k, k).
         back: From ``z`` to ``x``, shape (k, k).
-        left: The root again, to multiply with: sparse where it is made of blocks.
+        left: The root again, sparse where it is made of blocks.
         maps: From ``x`` to the parameters of these links, shape (len(links), 10, k).
-        apart: Whether each unknown belongs to one link alone, in order: the prior's curvature is then made of blocks.
+        block_diagonal: Whether each unknown belongs to one link alone, in order: so is the prior's curvature.
         matrix: ``A`` on ``x``, divided by the noise, shape (m, k).
         right: ``b``, divided by the noise.
         gram: ``Aᵀ A``, shape (k, k).
         least: ``‖A x − b‖²`` at its least.
-        rank: How many combinations of unknowns the data touch.
-        noise: What ``A`` and ``b`` were divided by: the problem's noise, or what rounding allows beside a prior.
-        plain: What `at` begins from; None without nuisances.
+        rank: Number of combinations of unknowns that are observable.
+        noise: By which ``A`` and ``b`` were divided: the problem's noise, or what rounding allows with a prior.
+        nuisances: Rows on ``x`` (p, k) and goals (p,) of the nuisances, divided by the noise, and their response to the
+            noise scale; None without nuisances.
+        plain: The energy at noise scale one, where this is another.
     """
 
     reference: FloatArray
@@ -133,81 +121,83 @@ class Landscape:
     back: FloatArray
     left: Any
     maps: FloatArray
-    apart: bool
+    block_diagonal: bool
     matrix: FloatArray
     right: FloatArray
     gram: FloatArray
     least: float
     rank: int
     noise: float
-    plain: _Plain | None = None
+    nuisances: tuple[FloatArray, FloatArray, NuisanceResponse] | None = None
+    plain: GeometricEnergy | None = None
 
-    def at(self, noise: float) -> Landscape:
-        """Gives the landscape for data that are ``κ`` times as loud, one or more, and nuisances with priors as stated.
+    def at_noise(self, noise: float) -> GeometricEnergy:
+        """Return the energy at noise scale ``κ``, one or more, with nuisance priors as stated.
 
-        Nuisances were eliminated for data as they seem. Divided by ``κ`` as well, their priors would be as much wider.
+        Nuisances were eliminated at ``κ = 1``; dividing by ``κ`` alone would widen their priors as much.
         """
-        plain = self.plain
-        if plain is None:
+        if self.nuisances is None:
             return self
-        roots = np.sqrt(plain.answer.gains(noise))
-        rows, goals = roots[:, None] * plain.rows, roots * plain.goals
+        plain, (rows, goals, response) = self.plain or self, self.nuisances
+        roots = np.sqrt(response.gains(noise))
+        rows, goals = roots[:, None] * rows, roots * goals
         return replace(
             self,
             matrix=np.concatenate([plain.matrix, rows]),
             right=np.concatenate([plain.right, goals]),
             gram=plain.gram + rows.T @ rows,
-            least=plain.least + plain.answer.cost(noise) / self.noise**2,
+            least=plain.least + response.cost(noise) / self.noise**2,
+            plain=plain,
         )
 
-    def outward(self, covariance: FloatArray) -> FloatArray:
-        """Gives a covariance of ``x`` as one of ``z``, shape (k, k)."""
+    def unscale_covariance(self, covariance: FloatArray) -> FloatArray:
+        """Return a covariance of ``x`` as one of ``z``, shape (k, k)."""
         moved = np.asarray(self.left @ np.asarray(self.left @ covariance).T)
         return np.asarray(0.5 * (moved + moved.T))
 
-    def bodies(self, place: FloatArray) -> FloatArray:
-        """Gives the parameters of the links at a point, shape (len(links), 10)."""
-        return np.asarray(self.reference[self.links] + self.maps @ place)
+    def bodies(self, point: FloatArray) -> FloatArray:
+        """Return the parameters of the links at a point, shape (len(links), 10)."""
+        return np.asarray(self.reference[self.links] + self.maps @ point)
 
-    def divergences(self, place: FloatArray) -> FloatArray:
-        """Gives each link's distance to its reference at a point, shape (len(links),)."""
-        return log_det_divergence(self.bodies(place), self.reference[self.links])
+    def divergences(self, point: FloatArray) -> FloatArray:
+        """Return each link's distance to its reference at a point, shape (len(links),)."""
+        return log_det_divergence(self.bodies(point), self.reference[self.links])
 
-    def relative(self, place: FloatArray) -> FloatArray:
-        """Gives ``P₀⁻¹ P`` of each link at a point, shape (len(links), 4, 4)."""
-        before, after = to_pseudo_inertia(self.reference[self.links]), to_pseudo_inertia(self.bodies(place))
+    def relative(self, point: FloatArray) -> FloatArray:
+        """Return ``P₀⁻¹ P`` of each link at a point, shape (len(links), 4, 4)."""
+        before, after = to_pseudo_inertia(self.reference[self.links]), to_pseudo_inertia(self.bodies(point))
         return np.asarray(np.linalg.solve(before, after), dtype=np.float64)
 
-    def misfit(self, place: FloatArray) -> float:
-        """Gives ``‖A x − b‖²`` in units of the noise, beyond what no parameters explain."""
-        left = self.matrix @ place - self.right
+    def misfit(self, point: FloatArray) -> float:
+        """Return ``‖A x − b‖²`` in units of the noise, beyond what no parameters explain."""
+        left = self.matrix @ point - self.right
         return max(0.0, float(left @ left) - self.least)
 
-    def energy(self, place: FloatArray, weights: FloatArray, noise: float) -> float:
-        """Gives the energy at a point, less what no parameters explain."""
-        apart = self.divergences(place)
+    def value(self, point: FloatArray, weights: FloatArray, noise: float) -> float:
+        """Return the energy at a point, less what no parameters explain."""
+        apart = self.divergences(point)
         if not np.all(np.isfinite(apart)):
             return np.inf
-        return 0.5 * self.misfit(place) / noise**2 + float(weights @ apart)
+        return 0.5 * self.misfit(point) / noise**2 + float(weights @ apart)
 
-    def slope(self, place: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
-        """Gives the energy's gradient, shape (k,)."""
-        data = self.matrix.T @ (self.matrix @ place - self.right) / noise**2
-        pull = weights[:, None] * log_det_gradient(self.bodies(place), self.reference[self.links])
+    def gradient(self, point: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
+        """Return the gradient, shape (k,)."""
+        data = self.matrix.T @ (self.matrix @ point - self.right) / noise**2
+        pull = weights[:, None] * log_det_gradient(self.bodies(point), self.reference[self.links])
         return np.asarray(data + np.einsum("lpk,lp->k", self.maps, pull, optimize=True))
 
-    def curvature(self, place: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
-        """Gives the energy's second derivatives, shape (k, k)."""
-        return np.asarray(self.gram / noise**2 + self.spread_out(weights[:, None, None] * self.blocks(place)))
+    def curvature(self, point: FloatArray, weights: FloatArray, noise: float) -> FloatArray:
+        """Return the Hessian, shape (k, k)."""
+        return np.asarray(self.gram / noise**2 + self.assemble(weights[:, None, None] * self.blocks(point)))
 
-    def blocks(self, place: FloatArray) -> FloatArray:
-        """Gives the second derivatives of each link's distance by its parameters, shape (len(links), 10, 10)."""
-        return log_det_hessian(self.bodies(place))
+    def blocks(self, point: FloatArray) -> FloatArray:
+        """Return the Hessian of each link's distance by its parameters, shape (len(links), 10, 10)."""
+        return log_det_hessian(self.bodies(point))
 
-    def spread_out(self, blocks: FloatArray) -> FloatArray:
-        """Gives matrices on each link's parameters as one on ``x``, shape (k, k)."""
+    def assemble(self, blocks: FloatArray) -> FloatArray:
+        """Assemble matrices on each link's parameters to one on ``x``, shape (k, k)."""
         count = self.maps.shape[2]
-        if not self.apart:
+        if not self.block_diagonal:
             flat = self.maps.reshape(-1, count)
             return np.asarray(flat.T @ (blocks @ self.maps).reshape(-1, count))
         total = np.zeros((count, count))
@@ -220,32 +210,32 @@ class Landscape:
         return total
 
     def shares(self, covariance: FloatArray, blocks: FloatArray) -> FloatArray:
-        """Gives ``tr(C M_lᵀ B_l M_l)`` of each link, shape (len(links),)."""
-        if not self.apart:
+        """Return ``tr(C M_lᵀ B_l M_l)`` of each link, shape (len(links),)."""
+        if not self.block_diagonal:
             moved = self.maps @ covariance
             return np.asarray(np.einsum("lpk,lqk,lpq->l", moved, self.maps, blocks, optimize=True))
-        answer, begin = np.empty(len(self.links)), 0
+        response, begin = np.empty(len(self.links)), 0
         for link, size in enumerate(self.sizes.tolist()):
             end = begin + size
             part = self.maps[link, :, begin:end]
-            answer[link] = np.sum((part @ covariance[begin:end, begin:end] @ part.T) * blocks[link])
+            response[link] = np.sum((part @ covariance[begin:end, begin:end] @ part.T) * blocks[link])
             begin = end
-        return answer
+        return response
 
-    def room(self, place: FloatArray, direction: FloatArray) -> float:
-        """Gives how much of a step to go at most, up to one: no link's extent comes nearer to none than a tenth.
+    def feasible_step(self, point: FloatArray, direction: FloatArray) -> float:
+        """Return the greatest share of a step, up to one, that leaves every link a tenth of its extent.
 
-        From closer to the edge, Newton's steps would only double it each time.
+        From closer to the boundary, Newton's method would only double the distance to it each step.
         """
-        frame = np.linalg.inv(np.linalg.cholesky(to_pseudo_inertia(self.bodies(place))))
+        frame = np.linalg.inv(np.linalg.cholesky(to_pseudo_inertia(self.bodies(point))))
         steps = frame @ to_pseudo_inertia(self.maps @ direction) @ np.swapaxes(frame, 1, 2)
         steepest = -float(np.min(np.linalg.eigvalsh(steps), initial=0.0))
         return 1.0 if steepest <= _INSIDE else _INSIDE / steepest
 
     def minimise(
         self, weights: FloatArray, noise: float, start: FloatArray | None = None, *, exact: float = EXACT
-    ) -> Minimum:
-        """Gives the least energy by Newton's method; it is convex, and each step stays among possible bodies.
+    ) -> EnergyMinimum:
+        """Return the minimum by Newton's method; the energy is convex, and each step stays among possible bodies.
 
         Args:
             weights: Of each link's distance, shape (len(links),).
@@ -256,63 +246,63 @@ class Landscape:
         Raises:
             SolverError: No minimum was found.
         """
-        place = np.zeros(self.maps.shape[2]) if start is None else start
-        found = self._descend(weights, noise, place, exact)
+        point = np.zeros(self.maps.shape[2]) if start is None else start
+        found = self._descend(weights, noise, point, exact)
         if found is not None:
             return found
-        # Data that no body explains drive links to the edge, where Newton's steps are short; from far louder data to
-        # these, the way keeps to the middle.
-        place = np.zeros_like(place)
-        for louder in _LOUDER:
-            found = self._descend(weights, louder * noise, place, exact if louder == 1.0 else _ROUGH)
+        # Data that no body explains drive links to the boundary, where Newton's steps are short; a continuation from
+        # far noisier data stays inside.
+        point = np.zeros_like(point)
+        for scale in _NOISE_SCALES:
+            found = self._descend(weights, scale * noise, point, exact if scale == 1.0 else _ROUGH)
             if found is None:
                 break
-            place = found.place
+            point = found.point
         if found is None:
-            raise SolverError("the search for the likeliest robot did not end; check the scale of the forces")
+            raise SolverError("the search for the most probable robot did not converge; check the scale of the forces")
         return found
 
-    def _descend(self, weights: FloatArray, noise: float, place: FloatArray, exact: float) -> Minimum | None:
-        """Gives the least energy by Newton's method, or None where it does not end."""
-        energy = self.energy(place, weights, noise)
+    def _descend(self, weights: FloatArray, noise: float, point: FloatArray, exact: float) -> EnergyMinimum | None:
+        """Return the minimum by Newton's method, or None where it does not converge."""
+        value = self.value(point, weights, noise)
         stalled, close = False, 0
         for step in range(_STEPS):
-            slope = self.slope(place, weights, noise)
-            curvature = self.curvature(place, weights, noise)
-            factor = factorise(curvature)
-            direction = -cho_solve(factor, slope)
-            decrement = float(-slope @ direction)
+            gradient = self.gradient(point, weights, noise)
+            curvature = self.curvature(point, weights, noise)
+            factor = factor_curvature(curvature)
+            direction = -cho_solve(factor, gradient)
+            decrement = float(-gradient @ direction)
             if decrement <= exact or stalled:
-                steepest = float(np.max(np.abs(slope), initial=0.0))
-                return Minimum(place, energy, curvature, decrement, steepest, step, factor[0])
-            length, moved, found = self.room(place, direction), place, np.inf
-            if decrement <= _CLOSE * (1.0 + abs(energy)):
+                steepest = float(np.max(np.abs(gradient), initial=0.0))
+                return EnergyMinimum(point, value, curvature, decrement, steepest, step, factor[0])
+            length, moved, found = self.feasible_step(point, direction), point, np.inf
+            if decrement <= _CLOSE * (1.0 + abs(value)):
                 # The energy no longer shows what a step gains; so close, Newton's own is right.
-                place, close = place + direction, close + 1
-                energy, stalled = self.energy(place, weights, noise), close == _LAST
+                point, close = point + direction, close + 1
+                value, stalled = self.value(point, weights, noise), close == _LAST
                 continue
             while length > 1e-8:
-                moved = place + length * direction
-                found = self.energy(moved, weights, noise)
-                if found <= energy - _ENOUGH * length * decrement:
+                moved = point + length * direction
+                found = self.value(moved, weights, noise)
+                if found <= value - _ENOUGH * length * decrement:
                     break
                 length *= 0.5
-            if found >= energy:
-                # Rounding hides what is left to gain: the full step is still the better place, if it is one.
-                moved = place + direction
-                found = self.energy(moved, weights, noise)
+            if found >= value:
+                # Rounding hides what is left to gain: the full step is still better, if it is possible.
+                moved = point + direction
+                found = self.value(moved, weights, noise)
                 stalled = True
-                if not found <= energy + 1e-9 * (1.0 + abs(energy)):
-                    moved, found = place, energy
-            place, energy = moved, found
+                if not found <= value + 1e-9 * (1.0 + abs(value)):
+                    moved, found = point, value
+            point, value = moved, found
         return None
 
 
-def factorise(curvature: FloatArray) -> tuple[FloatArray, bool]:
-    """Gives the lower triangular factor of a curvature, as `cho_solve` takes it.
+def factor_curvature(curvature: FloatArray) -> tuple[FloatArray, bool]:
+    """Return the Cholesky factor of a curvature, as `cho_solve` takes it.
 
     Raises:
-        SolverError: It has none.
+        SolverError: It is not positive definite in double precision.
     """
     try:
         factor, lower = cho_factor(curvature, lower=True, check_finite=False)
@@ -323,13 +313,13 @@ def factorise(curvature: FloatArray) -> tuple[FloatArray, bool]:
     return factor, bool(lower)
 
 
-def invert(curvature: FloatArray) -> FloatArray:
-    """Gives the inverse of a curvature.
+def invert_curvature(curvature: FloatArray) -> FloatArray:
+    """Return the inverse of a curvature.
 
     Raises:
-        SolverError: It has none.
+        SolverError: It is not positive definite in double precision.
     """
-    return _inverse_of(factorise(curvature)[0])
+    return _inverse_of(factor_curvature(curvature)[0])
 
 
 def _inverse_of(factor: FloatArray) -> FloatArray:
@@ -338,8 +328,8 @@ def _inverse_of(factor: FloatArray) -> FloatArray:
     return np.asarray(lower + np.tril(lower, -1).T)
 
 
-def build_landscape(problem: Problem) -> Landscape:
-    """Gives a problem, whose start is of possible bodies, and the distance of its links to that start."""
+def build_geometric_energy(problem: Problem) -> GeometricEnergy:
+    """Return the energy of a problem whose start is of possible bodies."""
     unknowns = problem.unknowns
     reference = unknowns.start.reshape(-1, PARAMETER_COUNT)
     maps = unknowns.transform.reshape(len(reference), PARAMETER_COUNT, -1)
@@ -349,9 +339,9 @@ def build_landscape(problem: Problem) -> Landscape:
     alone = np.zeros(chosen.shape, dtype=np.bool_)
     for row, link in enumerate(links):
         alone[row][:, owners == link] = True
-    apart = bool(np.all(np.diff(owners) >= 0) and not np.any(chosen[~alone]))
+    block_diagonal = bool(np.all(np.diff(owners) >= 0) and not np.any(chosen[~alone]))
     flat, bent = chosen.reshape(-1, chosen.shape[2]), log_det_hessian(reference[links])
-    if apart:
+    if block_diagonal:
         ends = np.cumsum(sizes)
         own = [chosen[row][:, end - size : end] for row, (size, end) in enumerate(zip(sizes, ends, strict=True))]
         backs = [np.linalg.cholesky(part.T @ block @ part) for part, block in zip(own, bent, strict=True)]
@@ -369,12 +359,12 @@ def build_landscape(problem: Problem) -> Landscape:
     noise = max(problem.noise, _SHARPEST * float(np.linalg.norm(matrix))) or 1.0
     matrix = matrix / noise
     right, gram, least = problem.right / noise, matrix.T @ matrix, problem.least / noise**2
-    plain = None
-    if problem.answer is not None:
-        seen = problem.answer.rows / noise
+    nuisances = None
+    if problem.nuisance_response is not None:
+        seen = problem.nuisance_response.rows / noise
         rows = np.asarray((left.T @ (seen[:, :-1] @ unknowns.transform).T).T)
-        plain = _Plain(matrix, right, gram, least, rows, seen[:, -1] - seen[:, :-1] @ unknowns.start, problem.answer)
-    return Landscape(
+        nuisances = rows, seen[:, -1] - seen[:, :-1] @ unknowns.start, problem.nuisance_response
+    return GeometricEnergy(
         reference=reference,
         links=links,
         sizes=sizes,
@@ -382,12 +372,12 @@ def build_landscape(problem: Problem) -> Landscape:
         back=back,
         left=left,
         maps=maps,
-        apart=apart,
+        block_diagonal=block_diagonal,
         matrix=matrix,
         right=right,
         gram=gram,
         least=least,
         rank=problem.column_rank,
         noise=noise,
-        plain=plain,
+        nuisances=nuisances,
     )

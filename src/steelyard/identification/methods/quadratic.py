@@ -1,93 +1,127 @@
-"""A quadratic program with the CAD as prior: [jovic2015] (4)."""
+"""A quadratic programme with the CAD as prior: [jovic2015] (4)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.methods.option_checks import check_positive, check_scale
 from steelyard.identification.methods.scaled_unknowns import Unknowns
+from steelyard.identification.methods.solution import Solution
 from steelyard.identification.problem import build_problem
 from steelyard.identification.solvers.lexicographic import Level, solve_cascade
-from steelyard.identification.solvers.sensitivity import answer_to_data
+from steelyard.identification.solvers.sensitivity import differentiate_by_data
+from steelyard.model import constraint_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.resolve import ConstraintSystem
-    from steelyard.identification.methods.truncated import Scale
+    from steelyard.identification.constraints.constraint_system import ConstraintSystem
+    from steelyard.identification.methods.option_checks import Scale
+    from steelyard.identification.methods.solution import Task
     from steelyard.identification.problem import Problem
-    from steelyard.identification.solvers.lexicographic import CascadeSolution
     from steelyard.regression import Evidence
 
 CANDIDATES = tuple(float(alpha) for alpha in 10.0 ** np.arange(-4.0, 4.5, 1.0))
-"""Weights of the prior among which cross-validation chooses, in units of the usual one."""
+"""Weights of the prior among which cross-validation chooses, relative to the usual one. Set by judgement: a decade
+apart, and four either way."""
 
 _PATIENCE = 3
-"""How many weights in a row may do worse than the best, from the greatest down, before no smaller ones are tried."""
+"""Number of weights in a row, from the greatest down, that may do worse than the best before the search ends. Set by
+judgement: the residual has one minimum but for noise."""
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticSolution:
-    """A minimum of [jovic2015] (4).
+class QuadraticProblem:
+    """``min ‖A y − b‖² + α ‖y‖²`` under constraints, as a cascade of two levels.
 
     Attributes:
-        unknowns: ``z``, shape (n_unknowns,).
+        unknowns: The scaled unknowns ``y``.
+        system: The constraints.
         alpha: The weight of the prior.
-        cascade: The constraints, and the minimum under them.
-        covariance: Of ``z``, from noise, what binds taken as known; shape (n_unknowns, n_unknowns).
-        response: How ``z`` answers to the true one on average, likewise.
-        active: Names of the constraints that bind.
+        levels: Constraints, and what is minimised under them.
+        names: Of the rows of each level.
     """
 
-    unknowns: FloatArray
+    unknowns: Unknowns
+    system: ConstraintSystem
     alpha: float
-    cascade: CascadeSolution
-    covariance: FloatArray
-    response: FloatArray
-    active: tuple[str, ...]
+    levels: tuple[Level, Level]
+    names: tuple[tuple[str, ...], ...]
 
 
-def solve_quadratic(
+def build_quadratic(
     problem: Problem, system: ConstraintSystem, *, alpha: float = 1.0, scale: Scale = "spread"
-) -> QuadraticSolution:
-    """Gives what minimises ``‖A z − b‖² + α ‖z‖²`` under constraints.
+) -> QuadraticProblem:
+    """Scale the problem and write constraints and cost as levels.
 
     Args:
         problem: The problem.
         system: The constraints, which do not contradict each other.
-        alpha: Weight of the prior. By spread, residuals are measured by their noise and parameters by how far a model
-            is usually off, and one is the weight that follows from the two. Without a scale it is the paper's.
+        alpha: Weight of the prior. By spread, residuals are scaled by their noise and parameters by the usual deviation
+            of a model, and one is the weight that follows from the two. Without a scale it is the paper's.
         scale: "spread", or "none" for SI units, as in the paper.
 
     Raises:
-        IdentifiabilityError: An option makes no sense.
-        SolverError: No minimum was found.
+        IdentifiabilityError: An option is invalid.
     """
-    check_alpha(alpha)
+    check_positive("alpha", alpha)
     unknowns = Unknowns(problem, scale)
     constraints, names = unknowns.level("constraints", system)
-    levels = [constraints, _penalised(unknowns, alpha)]
-    found = solve_cascade(levels, np.zeros(len(problem.unknowns)))
+    return QuadraticProblem(unknowns, system, alpha, (constraints, _penalised(unknowns, alpha)), (names, ()))
+
+
+def solve_quadratic(quadratic: QuadraticProblem) -> Solution:
+    """Return the minimum; covariance and response take active constraints as known.
+
+    Raises:
+        SolverError: No minimum was found.
+    """
+    unknowns, problem = quadratic.unknowns, quadratic.unknowns.problem
+    found = solve_cascade(quadratic.levels, np.zeros(len(problem.unknowns)))
     left, values, _ = unknowns.factors
     sizes = values / unknowns.unit
-    # The penalised level has a row for each singular vector, which data move by so much.
-    answer = unknowns.root @ answer_to_data(levels, found, 1, len(sizes)) * (sizes / _with_prior(sizes, alpha))
-    return QuadraticSolution(
-        unknowns.root @ found.unknowns,
-        alpha,
-        found,
+    # The penalised level has a row for each singular vector; this is its derivative by the data.
+    answer = unknowns.root @ differentiate_by_data(quadratic.levels, found, 1, len(sizes))
+    answer = answer * (sizes / _with_prior(sizes, quadratic.alpha))
+    z, active = unknowns.root @ found.unknowns, unknowns.active(found, quadratic.names)
+    violation, _ = quadratic.system.worst(problem.unknowns.expand(z))
+    return Solution(
+        z,
         problem.noise**2 * (answer @ answer.T) / unknowns.unit**2,
         answer @ (left.T @ problem.matrix) / unknowns.unit,
-        unknowns.active(found, [names, ()]),
+        "solved",
+        active,
+        certificate=found.certificate(violation, active),
     )
 
 
+def identify_quadratic(task: Task, *, alpha: float | None = None, scale: Scale = "spread") -> Solution:
+    """Return the solution of the method "quadratic"; several motions choose the weight by cross-validation."""
+    check_scale(scale)
+    used, system, remarks = task.resolve("quadratic")
+    if alpha is None and len(task.parts) > 1:
+        left = cross_validate(task.problem, task.parts, system, scale=scale)
+        alpha = min(left, key=lambda candidate: left[candidate])
+        remarks.insert(0, _about_alpha(alpha, left, len(task.parts)))
+    elif alpha is None and scale == "spread":
+        alpha = 1.0
+    elif alpha is None:
+        raise IdentifiabilityError(
+            "without a scale, nothing says how much the prior weighs; give alpha, or several motions as a list of "
+            "Evidence for cross-validation"
+        )
+    solution = solve_quadratic(build_quadratic(task.problem, system, alpha=alpha, scale=scale))
+    options = {"alpha": alpha, "constraints": constraint_table(used)}
+    return task.judge(replace(solution, remarks=tuple(remarks), options=options), system)
+
+
 def _penalised(unknowns: Unknowns, alpha: float) -> Level:
-    """Gives ``‖A y − b‖² + α ‖y‖²`` but for a constant, as one equation for each singular vector of ``A``."""
+    """Return ``‖A y − b‖² + α ‖y‖²`` but for a constant, as one equation for each singular vector of ``A``."""
     left, values, _ = unknowns.factors
     count = len(unknowns.transform.T)
     sizes = np.zeros(count)
@@ -107,24 +141,24 @@ def cross_validate(
     scale: Scale = "spread",
     candidates: Sequence[float] | None = None,
 ) -> dict[float, float]:
-    """Gives, for weights of the prior, what parameters learned from all motions but one leave unexplained in that one.
+    """Return the leave-one-motion-out residual for several weights of the prior.
 
     Args:
         problem: The problem of all motions together.
         parts: The Evidence of each motion.
         system: The constraints.
-        scale: As `solve_quadratic` takes it.
-        candidates: The weights; None for `CANDIDATES`, without a scale in units of the data's own weight.
+        scale: As `build_quadratic` takes it.
+        candidates: The weights; None for `CANDIDATES`, without a scale relative to the weight of the data.
 
     Returns:
-        The mean square of what is left of an equation, by weight.
+        The mean squared residual of an equation, by weight.
     """
     if candidates is None:
         unit = 1.0 if scale == "spread" else problem.noise**2 / float(np.mean(problem.unknowns.reference**2))
         candidates = [unit * candidate for candidate in CANDIDATES]
     folds = []
     for held in range(len(parts)):
-        others = [part for place, part in enumerate(parts) if place != held]
+        others = [part for index, part in enumerate(parts) if index != held]
         unknowns = Unknowns(build_problem(sum(others[1:], start=others[0]), problem.unknowns), scale)
         constraints, _ = unknowns.level("constraints", system)
         folds.append((unknowns, constraints, build_problem(parts[held], problem.unknowns)))
@@ -145,8 +179,14 @@ def _with_prior(sizes: FloatArray, alpha: float) -> FloatArray:
     return np.asarray(np.sqrt(np.square(sizes) + alpha))
 
 
-def check_alpha(alpha: float) -> None:
-    """Refuses a weight that is none."""
-    number = isinstance(alpha, int | float | np.number) and not isinstance(alpha, bool)
-    if not (number and np.isfinite(alpha) and alpha > 0.0):
-        raise IdentifiabilityError(f"alpha is {alpha!r}; it must be a number greater than zero")
+def _about_alpha(alpha: float, left: dict[float, float], motions: int) -> str:
+    candidates = sorted(left)
+    words = (
+        f"The prior's weight {alpha:.3g} was found by cross-validation: parameters estimated from {motions - 1} of "
+        f"{motions} motions left the smallest residual, {left[alpha]:.4g} per equation, in the one left out"
+    )
+    worst = max(left.values())
+    words += f" ({worst:.4g} with the worst weight tried)."
+    if alpha in (candidates[0], candidates[-1]):
+        words += " It is the last that was tried on its side; a weight further out may do better."
+    return words

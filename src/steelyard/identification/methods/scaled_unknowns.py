@@ -1,4 +1,4 @@
-"""Constraints as levels of a cascade: scaled unknowns, names of what binds, and what a solution is worth."""
+"""Scaled unknowns, constraints on them as levels of a cascade, and the names of active rows."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.exceptions import IdentifiabilityError
-from steelyard.identification.methods.truncated import truncated_factors
+from steelyard.identification.methods.option_checks import check_scale
 from steelyard.identification.solvers.lexicographic import Level
 from steelyard.model import PARAMETER_COUNT
-from steelyard.regression import complete_vectors
+from steelyard.regression import complete_vectors, singular_vectors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.resolve import ConstraintSystem, Rows, Separator
-    from steelyard.identification.methods.truncated import Scale
+    from steelyard.identification.constraints.constraint_system import ConstraintRows, ConstraintSystem, CutFamily
+    from steelyard.identification.methods.option_checks import Scale
     from steelyard.identification.problem import Problem
     from steelyard.identification.solvers.lexicographic import CascadeSolution
 
 _MARGIN, _SI_MARGIN = 3e-8, 1.1e-7
-"""Part of its length by which a generated row asks for more than it must, by spread and in SI units."""
-
-
-def check_scale(scale: Scale) -> None:
-    """Refuses a scale that is none."""
-    if scale not in ("spread", "none"):
-        raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
+"""Margin of a cutting plane relative to its length, by spread and in SI units: with it a few cuts are enough, and none
+is violated by rounding. Set by judgement: above the violation at which cuts are generated (5e-9, `level_search.py`)."""
 
 
 @dataclass(eq=False)
@@ -37,8 +33,8 @@ class Unknowns:
 
     Attributes:
         problem: The problem.
-        scale: "spread": ``y`` is one where a model is as far off as usual; "none": SI units, as in the papers.
-        names: By generated row, what it is called.
+        scale: "spread": ``y`` is in units of the usual deviation of a model; "none": SI units, as in the papers.
+        names: Name of each generated row, by its bytes.
     """
 
     problem: Problem
@@ -60,28 +56,28 @@ class Unknowns:
 
     @property
     def unit(self) -> float:
-        """What residuals are measured by: their noise, or nothing where nothing is scaled."""
+        """The unit of residuals: their noise, or one without a scale."""
         return self.problem.noise if self.scale == "spread" else 1.0
 
     @cached_property
     def directions(self) -> FloatArray:
-        """The singular vectors of ``A`` on ``y`` as rows, and a basis of what it does not see, shape (n, n)."""
+        """The singular vectors of ``A`` on ``y`` as rows, and a basis of its null space, shape (n, n)."""
         _, _, right = self.factors
         return np.concatenate([right, complete_vectors(right)[2][len(right) :]])
 
     @cached_property
     def factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The singular value decomposition of ``A`` on ``y``."""
-        return truncated_factors(self.problem.matrix @ self.root)
+        return singular_vectors(self.problem.matrix @ self.root)
 
-    def parameters(self, place: FloatArray) -> FloatArray:
-        """Gives all parameters at a point, shape (n_links, 10)."""
-        return np.asarray(self.problem.unknowns.start + self.transform @ place).reshape(-1, PARAMETER_COUNT)
+    def parameters(self, point: FloatArray) -> FloatArray:
+        """Return all parameters at a point, shape (n_links, 10)."""
+        return np.asarray(self.problem.unknowns.start + self.transform @ point).reshape(-1, PARAMETER_COUNT)
 
     def level(self, name: str, system: ConstraintSystem) -> tuple[Level, tuple[str, ...]]:
-        """Gives constraints as a level, and the names of its rows.
+        """Return constraints as a level, and the names of its rows.
 
-        By spread, rows are scaled to length one, so that they are broken by as much as a model is usually off.
+        By spread, rows are scaled to length one: violations are in units of the usual deviation of a model.
         """
         matrix, lengths = self._reduce(system.rows)
         shift = system.rows.matrix @ self.problem.unknowns.start
@@ -92,30 +88,29 @@ class Unknowns:
             matrix[chosen] / units[:, None],
             (system.rows.lower - shift)[chosen] / units,
             (system.rows.upper - shift)[chosen] / units,
-            tuple(self._cuts(separator) for separator in system.separators),
+            tuple(self._cuts(family) for family in system.cut_families),
         )
         return level, tuple(np.array(system.rows.names, dtype=object)[chosen])
 
     def reference(self, weight: float = 1.0) -> Level:
-        """Gives the level that asks for the start."""
+        """Return the level ``√weight · y = 0``."""
         count = self.transform.shape[1]
         return Level("reference", np.sqrt(weight) * np.eye(count), np.zeros(count), np.zeros(count))
 
-    def _reduce(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """Gives rows on ``y``, and their lengths; zero where they touch no unknown."""
+    def _reduce(self, rows: ConstraintRows) -> tuple[FloatArray, FloatArray]:
+        """Return rows on ``y``, and their lengths; zero where they depend on no unknown."""
         matrix = rows.matrix @ self.transform
         lengths = np.linalg.norm(matrix, axis=1)
         scales = np.linalg.norm(rows.matrix, axis=1) * np.max(np.linalg.norm(self.transform, axis=1), initial=0.0)
         return matrix, np.where(lengths > 1e-12 * scales, lengths, 0.0)
 
-    def _cuts(self, separator: Separator) -> Any:
-        def cuts(place: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
-            rows = separator.violated(self.parameters(place))
+    def _cuts(self, family: CutFamily) -> Any:
+        def cuts(point: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
+            rows = family.violated(self.parameters(point))
             matrix, lengths = self._reduce(rows)
             chosen = lengths > 0.0
             units = lengths[chosen] if self.scale == "spread" else np.ones(int(chosen.sum()))
             matrix = matrix[chosen] / units[:, None]
-            # A little more than asked, so that a few cuts are enough, and none is broken by rounding.
             margin = _MARGIN if self.scale == "spread" else _SI_MARGIN * lengths[chosen]
             lower = (rows.lower - rows.matrix @ self.problem.unknowns.start)[chosen] / units + margin
             links = np.argmax(rows.matrix[chosen] != 0.0, axis=1) // PARAMETER_COUNT
@@ -125,18 +120,18 @@ class Unknowns:
 
         return cuts
 
-    def active(self, solution: CascadeSolution, names: list[tuple[str, ...]]) -> tuple[str, ...]:
-        """Gives the names of the rows on which minima lean, strongest first, each once.
+    def active(self, solution: CascadeSolution, names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+        """Return the names of active rows, largest multiplier first, each once.
 
         Args:
             solution: The solution.
             names: Of each level, the names of its rows.
         """
-        ordered = sorted(solution.bindings, key=lambda binding: (binding.solved, -binding.multiplier))
+        ordered = sorted(solution.active_rows, key=lambda active_row: (active_row.solved, -active_row.multiplier))
         found = [
-            names[binding.level][binding.row]
-            if binding.row >= 0
-            else self.names.get(binding.direction.tobytes(), "a generated row")
-            for binding in ordered
+            names[active_row.level][active_row.row]
+            if active_row.row >= 0
+            else self.names.get(active_row.direction.tobytes(), "a generated row")
+            for active_row in ordered
         ]
         return tuple(dict.fromkeys(found))

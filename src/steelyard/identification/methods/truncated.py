@@ -1,56 +1,63 @@
-"""Truncated singular values: the smallest change of the reference that explains what the data can tell.
+"""Truncated singular values: the smallest change of the reference that explains what the data can observe.
 
 [yamane2011] (17)-(21); from zero, [jovic2016] (5)-(6).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError
+from steelyard.identification.methods.option_checks import check_condition, check_scale
+from steelyard.identification.methods.solution import Solution
+from steelyard.identification.solvers.certificate import Certificate
 from steelyard.regression import singular_vectors
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
+    from steelyard.identification.methods.option_checks import Scale
+    from steelyard.identification.methods.solution import Task
     from steelyard.identification.problem import Problem
 
-Scale = Literal["spread", "none"]
+ROUNDING = 1e-10
+"""Share of the greatest singular value below which one is rounding, whatever the threshold. Set by judgement: well
+above double precision, well below any threshold of use."""
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedSolution:
-    """A truncated solution.
+class TruncatedProblem:
+    """Least squares ``‖[A S, N] x − b‖²`` with small singular values dropped; ``z = S x`` but for the nuisances ``N``.
 
     Attributes:
-        unknowns: ``z``, shape (n_unknowns,).
-        kept: How many singular values were kept.
-        values: All singular values, descending.
-        threshold: Those at or below it were dropped.
-        covariance: Of ``z``, from the noise of what was kept and from nuisances that look like parameters; what was
-            dropped stays at the start and has none; shape (n_unknowns, n_unknowns).
-        response: How ``z`` answers to the true one on average, shape (n_unknowns, n_unknowns): one where all is kept.
+        problem: The problem of the Evidence.
+        units: ``S``, shape (n_unknowns, n_unknowns).
+        columns: ``A``.
+        right: ``b``.
+        nuisances: ``N``: nuisance columns with a prior, scaled by it; none without a scale.
+        factors: ``U, σ, Vᵀ`` of ``[A S, N]``, values descending.
+        kept: Number of singular values that are kept.
     """
 
-    unknowns: FloatArray
+    problem: Problem
+    units: FloatArray
+    columns: FloatArray
+    right: FloatArray
+    nuisances: FloatArray
+    factors: tuple[FloatArray, FloatArray, FloatArray]
     kept: int
-    values: FloatArray
-    threshold: float
-    covariance: FloatArray
-    response: FloatArray
 
 
-def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scale = "spread") -> TruncatedSolution:
-    """Gives the minimum-norm change from the start that minimises ``‖A z − b‖²``, small singular values dropped.
+def build_truncated(problem: Problem, *, c_max: float | None = None, scale: Scale = "spread") -> TruncatedProblem:
+    """Decompose the problem and choose the singular values to keep, [yamane2011] (19)-(21).
 
-    With ``A S = U Σ Vᵀ``, ``z = S V Σ̂⁻¹ Uᵀ b``, where ``Σ̂⁻¹`` has ``1/σ_i`` if ``σ_1/σ_i < c_max`` and else zero,
-    [yamane2011] (19)-(21). The paper takes ``S = 1``: what is small then depends on units, and a kilogram is as far as
-    a kilogram metre. Here ``S`` is by default how far a model is usually off, and those directions are kept in which
-    the data say more than that, ``σ_i`` above the noise. Nuisances are then unknowns like the others, measured by their
-    priors: an offset that looks like weight is shared out between the two by how large each usually is. Without a
-    scale they are eliminated first.
+    The paper takes ``S = 1``: what is small then depends on units, and a kilogram counts as much as a kilogram metre.
+    Here ``S`` is by default the usual deviation of a model, and those directions are kept in which the data are more
+    precise than that, ``σ_i`` above the noise. Nuisances are then unknowns like the others, scaled by their priors: an
+    offset that correlates with weight is divided between the two by their usual sizes. Without a scale they are
+    eliminated first.
 
     Args:
         problem: The problem.
@@ -58,39 +65,57 @@ def solve_truncated(problem: Problem, *, c_max: float | None = None, scale: Scal
         scale: "spread", or "none" for the paper's own numbers.
 
     Raises:
-        IdentifiabilityError: An option makes no sense.
+        IdentifiabilityError: An option is invalid.
     """
-    if scale not in ("spread", "none"):
-        raise IdentifiabilityError(f"scale is {scale!r}; write 'spread' or 'none'")
+    check_scale(scale)
     if c_max is None and scale == "none":
         raise IdentifiabilityError("without a scale, nothing says which singular values count; give c_max, such as 100")
     check_condition(c_max)
-    count = len(problem.unknowns)
-    columns, answer, units, beside = problem.matrix, problem.right, np.eye(count), np.zeros((len(problem.matrix), 0))
+    columns, right, nuisances = problem.matrix, problem.right, np.zeros((len(problem.matrix), 0))
+    units = np.eye(len(problem.unknowns))
     if scale == "spread":
         units = problem.unknowns.spread
-        columns, answer, beside = problem.beside
-    matrix = np.concatenate([columns @ units, beside], axis=1)
-    left, values, right = truncated_factors(matrix)
-    largest = float(values[0]) if len(values) else 0.0
+        columns, right, nuisances = problem.with_nuisances
+    factors = singular_vectors(np.concatenate([columns @ units, nuisances], axis=1))
+    largest = float(np.max(factors[1], initial=0.0))
     threshold = problem.noise if c_max is None else largest / c_max
-    # What no motion could tell is rounding, whatever the threshold.
-    kept = int(np.count_nonzero(values > max(threshold, 1e-10 * largest)))
-    inverse = right[:kept].T / values[:kept]
-    answering = units @ inverse[:count] @ left[:, :kept].T
-    # A nuisance that the data do not tell from the parameters shifts them by as much as its prior allows.
-    root = np.concatenate([problem.noise * (units @ inverse[:count]), answering @ beside], axis=1)
-    return TruncatedSolution(answering @ answer, kept, values, threshold, root @ root.T, answering @ columns)
+    kept = int(np.count_nonzero(factors[1] > max(threshold, ROUNDING * largest)))
+    return TruncatedProblem(problem, units, columns, right, nuisances, factors, kept)
 
 
-def check_condition(c_max: float | None) -> None:
-    """Refuses a greatest condition number that is none."""
-    number = isinstance(c_max, int | float | np.number) and not isinstance(c_max, bool)
-    if c_max is not None and not (number and c_max > 1.0):
-        raise IdentifiabilityError(f"c_max is {c_max!r}; it must be a number greater than one")
+def solve_truncated(truncated: TruncatedProblem) -> Solution:
+    """Return the minimum-norm ``z = S V Σ̂⁻¹ Uᵀ b``, where ``Σ̂⁻¹`` is zero for what is dropped.
+
+    The covariance counts the noise of what is kept, and nuisances that correlate with parameters; dropped directions
+    stay at the start and have none.
+    """
+    count, kept, units = len(truncated.problem.unknowns), truncated.kept, truncated.units
+    left, values = truncated.factors[0][:, :kept], truncated.factors[1][:kept]
+    inverse = truncated.factors[2][:kept].T / values
+    answering = units @ inverse[:count] @ left.T
+    # A nuisance that is not observable apart from the parameters shifts them by as much as its prior allows.
+    root = np.concatenate(
+        [truncated.problem.noise * (units @ inverse[:count]), answering @ truncated.nuisances], axis=1
+    )
+    unknowns = answering @ truncated.right
+    whole = inverse @ (left.T @ truncated.right)
+    residual = truncated.columns @ (units @ whole[:count]) + truncated.nuisances @ whole[count:] - truncated.right
+    share = relative_norm(values * (left.T @ residual), values * (left.T @ truncated.right))
+    return Solution(unknowns, root @ root.T, answering @ truncated.columns, "solved", certificate=Certificate(share))
 
 
-def truncated_factors(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gives the thin singular value decomposition ``U, σ, Vᵀ``, values descending."""
-    left, values, right = singular_vectors(matrix)
-    return np.asarray(left), np.asarray(values), np.asarray(right)
+def identify_truncated(task: Task, *, c_max: float | None = None, scale: Scale = "spread") -> Solution:
+    """Return the solution of the method "truncated", with a remark on how much of it comes from the data."""
+    truncated = build_truncated(task.problem, c_max=c_max, scale=scale)
+    solution = solve_truncated(truncated)
+    rank = task.base.rank + len(task.base.dropped)
+    beside = sum(np.isfinite(prior) for prior in task.problem.evidence.key.priors)
+    words = f"{rank} combinations of parameters" + (f" and {beside} nuisances" if beside else "")
+    remark = f"{truncated.kept} of {words} were taken from the data; the others stay at the start."
+    return replace(solution, remarks=(remark, *task.ignored()))
+
+
+def relative_norm(vector: FloatArray, other: FloatArray) -> float:
+    """Return the norm of a vector relative to another's; zero where that is zero."""
+    size = float(np.linalg.norm(other))
+    return float(np.linalg.norm(vector)) / size if size > 0.0 else 0.0

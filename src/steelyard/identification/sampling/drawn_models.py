@@ -15,7 +15,7 @@ import numpy as np
 
 from steelyard.exceptions import IdentifiabilityError, ModelError
 from steelyard.identification.constraints.resolve import resolve_constraints
-from steelyard.identification.sampling.drawn_families import with_separators
+from steelyard.identification.sampling.drawn_families import with_cut_families
 from steelyard.identification.sampling.draws import draw
 from steelyard.model import TomlTable, as_path, is_folder, is_possible, parse_constraint_table
 from steelyard.wording import in_words
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import Separator
+    from steelyard.identification.constraints.constraint_system import CutFamily
     from steelyard.identification.estimate.estimate import Estimate
     from steelyard.identification.sampling.hmc import Mixing
     from steelyard.model import Model
@@ -187,7 +187,7 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
         )
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise IdentifiabilityError(f"the seed is {seed!r}; give an integer, zero or more")
-    posterior, holds = with_separators(estimate.posterior, _cut_families(estimate))
+    posterior, holds = with_cut_families(estimate.posterior, _cut_families(estimate))
     draws = draw(posterior, count, np.random.default_rng(int(seed)), holds=holds)
     fixed = np.setdiff1d(np.arange(links), posterior.bodies)
     odd = [estimate.model.links[row] for row in fixed if not np.all(is_possible(draws.parameters[:, row]))]
@@ -208,13 +208,13 @@ def sample_models(estimate: Estimate, count: int, seed: int = 0) -> DrawnModels:
     )
 
 
-def _cut_families(estimate: Estimate) -> tuple[Separator, ...]:
+def _cut_families(estimate: Estimate) -> tuple[CutFamily, ...]:
     """Return the infinite families among an estimate's constraints."""
     table = estimate.options.get("constraints")
     if not table:
         return ()
     constraints = parse_constraint_table(TomlTable(dict(table), "[constraints]", None))
-    return resolve_constraints(estimate.model, constraints).separators
+    return resolve_constraints(estimate.model, constraints).cut_families
 
 
 def _make(folder: Path) -> None:

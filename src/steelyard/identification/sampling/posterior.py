@@ -23,7 +23,7 @@ from steelyard.model import PARAMETER_COUNT, is_possible, log_det_divergence, lo
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.constraint_system import Rows
+    from steelyard.identification.constraints.constraint_system import ConstraintRows
     from steelyard.identification.problem import Problem
 
 EQUATION = 1e-9
@@ -199,7 +199,7 @@ def build_posterior(
     weights: Any = None,
     prior_root: FloatArray | None = None,
     possible: bool = True,
-    rows: Rows | None = None,
+    rows: ConstraintRows | None = None,
 ) -> Posterior:
     """Build the posterior of a reduced problem: its data divided by their noise, a prior, and constraints.
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Numerical solvers: least distances, lexicographic least squares, semidefinite programmes, sensitivities."""

@@ -1,22 +1,23 @@
-"""Lexicographic least squares: each level is solved as well as the levels above it leave room for.
+"""Lexicographic least squares: each level is minimised within the minima of the levels above it.
 
-A level is a set of rows ``lower ≤ A z ≤ upper``; its cost is the sum of squares of what lies outside, ``Σ dist²``.
-Equations have ``lower = upper``. Levels are solved one after the other, each in the null space of what those above have
-fixed, and within the inequalities that they satisfied: [jovic2016] (7), by the cascade of Kanoun, Lamiraux and Wieber
-(2011) and of Escande, Mansard and Wieber (2014). Whatever a level decided stays decided: equations keep their
-residuals, broken rows keep their violations, and rows that a minimum leans on stay tight.
+A level is a set of rows ``lower ≤ A z ≤ upper``; its cost is the sum of squared violations, ``Σ dist²``. Equations have
+``lower = upper``. Levels are solved one after the other, each in the null space of what those above have fixed, and
+within the inequalities that they satisfied: [jovic2016] (7), by the cascade of Kanoun, Lamiraux and Wieber (2011) and
+of Escande, Mansard and Wieber (2014). What a level decided stays: equations keep their residuals, broken rows their
+violations, and active rows stay active.
 
-A family of rows too large to write down gives those that a point breaks; all rows of a family share one violation.
+A family of cutting planes generates the rows that a point violates; all rows of a family share one violation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.exceptions import SolverError
+from steelyard.identification.solvers.certificate import Certificate
 from steelyard.identification.solvers.least_distance import RANK
 from steelyard.identification.solvers.level_search import BROKEN, VANISHED, Family, Inequalities, Search
 from steelyard.regression import complete_vectors
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.identification.solvers.level_search import Cuts, FamilyKey, Minimum
-
-    BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+    from steelyard.identification.solvers.level_search import Cuts, FamilyKey, LevelMinimum
 
 _EXACT = 1e-10
-"""Residual, beside what it is made of, up to which equations count as satisfied."""
+"""Residual, relative to the size of its terms, up to which equations count as satisfied. Set by judgement: rounding of
+nearly dependent equations."""
 
-_LEANS = 1e-6
-"""Push of a row, beside the slope at a minimum, from which the minimum counts as leaning on it."""
+_ACTIVE = 1e-6
+"""Force of a row, relative to the gradient at a minimum, from which it counts as active. Relative to the greatest
+force, rows of rounding alone stayed active, and the reference level ended 1 % too high (docs/decisions/0011)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,25 +46,25 @@ class Level:
         matrix: Shape (m, n).
         lower: Shape (m,), minus infinity where open.
         upper: Shape (m,), infinity where open; equal to `lower` for an equation.
-        separators: Families of rows, all of them lower bounds, that are generated.
-        drag: Equations, matrix and right side, that count with the cost when the level is solved, though they are none
-            of its own: a little less broken is not worth any distance.
+        cut_families: Families of cutting planes, all of them lower bounds.
+        regularisation: Equations, matrix and right side, whose squares are added to the cost when the level is solved,
+            and are no part of it.
     """
 
     name: str
     matrix: FloatArray
     lower: FloatArray
     upper: FloatArray
-    separators: tuple[Cuts, ...] = ()
-    drag: tuple[FloatArray, FloatArray] | None = None
+    cut_families: tuple[Cuts, ...] = ()
+    regularisation: tuple[FloatArray, FloatArray] | None = None
 
-    def outside(self, place: FloatArray) -> FloatArray:
-        """Gives by how much each row is broken at a point, shape (m,)."""
-        values = self.matrix @ place
+    def outside(self, point: FloatArray) -> FloatArray:
+        """Return the violation of each row at a point, shape (m,)."""
+        values = self.matrix @ point
         return np.asarray(np.maximum(0.0, np.maximum(self.lower - values, values - self.upper)))
 
     def inequalities(self, number: int) -> Inequalities:
-        """Gives the rows that are no equations, as lower bounds."""
+        """Return the rows that are no equations, as lower bounds."""
         open_rows = self.lower != self.upper
         low = np.flatnonzero(open_rows & np.isfinite(self.lower))
         high = np.flatnonzero(open_rows & np.isfinite(self.upper))
@@ -78,14 +79,14 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Binding:
-    """A row on which the minimum of a level leans.
+class ActiveRow:
+    """An active row at the minimum of a level.
 
     Attributes:
         level: Number of the level that the row belongs to.
         row: Number of the row in its level; −1 for a generated one.
         direction: The row as a lower bound, shape (n,).
-        multiplier: How fast half the cost falls when the bound is loosened.
+        multiplier: Derivative of half the cost by the bound.
         solved: Number of the level whose minimum it is.
     """
 
@@ -103,13 +104,13 @@ class CascadeSolution:
     Attributes:
         unknowns: ``z``, shape (n,).
         costs: Of each level at its own minimum.
-        violations: Of each level, by how much each row is broken, shape (m,).
-        shared: Of each level, by how much families are broken, by number of the separator and of the family.
-        bindings: Rows on which minima lean.
-        generated: How many rows were generated.
-        rounds: How many least-squares problems were solved.
-        stationarity: The greatest of the levels'; see `least_distance.Nearest`.
-        violation: The most by which the solution breaks an inequality that its level had satisfied, rows of length one.
+        violations: Of each level, the violation of each row, shape (m,).
+        shared: Of each level, the violation of each family, by index of its source and of the family.
+        active_rows: Active rows at the minima.
+        generated: Number of generated rows.
+        rounds: Number of least-squares problems.
+        stationarity: The greatest of the levels'; see `least_distance.NearestPoint`.
+        violation: The greatest violation of an inequality that its level had satisfied, rows of length one.
         complementarity: The greatest of the levels'.
         free: A basis of the directions that no level decided, shape (n, any).
     """
@@ -118,7 +119,7 @@ class CascadeSolution:
     costs: tuple[float, ...]
     violations: tuple[FloatArray, ...]
     shared: tuple[dict[tuple[int, int], float], ...]
-    bindings: tuple[Binding, ...]
+    active_rows: tuple[ActiveRow, ...]
     generated: int
     rounds: int
     stationarity: float
@@ -126,13 +127,17 @@ class CascadeSolution:
     complementarity: float
     free: FloatArray
 
+    def certificate(self, violation: float, active: tuple[str, ...]) -> Certificate:
+        """Return the residuals, with the greatest violation in SI units and the names of active rows."""
+        return Certificate(self.stationarity, violation, self.complementarity, self.rounds, self.generated, active)
+
 
 def solve_cascade(levels: Sequence[Level], start: FloatArray) -> CascadeSolution:
-    """Gives the lexicographic minimum of levels.
+    """Return the lexicographic minimum of levels.
 
     Args:
         levels: The first outranks all others.
-        start: Directions that no level decides stay as they are here, as far as inequalities let them; shape (n,).
+        start: Directions that no level decides stay as they are here, as far as inequalities allow; shape (n,).
 
     Raises:
         SolverError: A level could not be solved.
@@ -145,9 +150,9 @@ def solve_cascade(levels: Sequence[Level], start: FloatArray) -> CascadeSolution
 
 @dataclass(eq=False)
 class _Cascade:
-    """What is decided so far: ``z = place + free x``, where ``x`` must respect `rows` and `families`."""
+    """What is decided so far: ``z = point + free x``, where ``x`` must satisfy `rows` and `families`."""
 
-    place: FloatArray
+    point: FloatArray
     free: FloatArray
     rows: Inequalities
     families: list[Family] = field(default_factory=list)
@@ -155,47 +160,48 @@ class _Cascade:
     costs: list[float] = field(default_factory=list)
     violations: list[FloatArray] = field(default_factory=list)
     shared: list[dict[tuple[int, int], float]] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
+    active_rows: list[ActiveRow] = field(default_factory=list)
     generated: int = 0
     rounds: int = 0
     stationarity: float = 0.0
     complementarity: float = 0.0
 
     def take(self, number: int, level: Level) -> None:
-        """Solves one more level."""
+        """Solve one more level."""
         equations = level.lower == level.upper
         matrix, right = level.matrix[equations], level.lower[equations]
-        families = [*self.families, *(Family(number, place, cuts) for place, cuts in enumerate(level.separators))]
+        families = [*self.families, *(Family(number, source, cuts) for source, cuts in enumerate(level.cut_families))]
         rows = self.rows + level.inequalities(number)
         bounded = len(rows) > len(self.rows) or len(families) > len(self.families)
-        if not bounded or level.drag is not None or not self._satisfy(number, matrix, right, rows, families):
-            if level.drag is not None:
+        if not bounded or level.regularisation is not None or not self._satisfy(number, matrix, right, rows, families):
+            if level.regularisation is not None:
                 matrix, right = (
-                    np.concatenate([own, dragged]) for own, dragged in zip((matrix, right), level.drag, strict=True)
+                    np.concatenate([own, added])
+                    for own, added in zip((matrix, right), level.regularisation, strict=True)
                 )
-            search = Search(number, matrix, right, self.place, self.free, rows, families, self.relaxed, soft=bounded)
+            search = Search(number, matrix, right, self.point, self.free, rows, families, self.relaxed, soft=bounded)
             found = search.run()
             if found is None:
                 raise SolverError(
                     f"the level {level.name!r} was not solved: inequalities that were satisfied together no longer "
                     "are; constraints that nearly contradict each other do this: loosen one"
                 )
-            self._decide(number, found, _unseen(matrix, self.free), families)
-        outside = level.outside(self.place)
+            self._decide(number, found, _null_space(matrix, self.free), families)
+        outside = level.outside(self.point)
         shared = {key[1:]: value for key, value in self.relaxed.items() if key[0] == number}
         self.violations.append(outside)
         self.shared.append(shared)
         self.costs.append(float(outside @ outside) + float(sum(value**2 for value in shared.values())))
 
     def finish(self) -> CascadeSolution:
-        """Gives the solution."""
-        broken = self.rows.missing(self.place) / self.rows.lengths
+        """Return the solution."""
+        broken = self.rows.missing(self.point) / self.rows.lengths
         return CascadeSolution(
-            self.place,
+            self.point,
             tuple(self.costs),
             tuple(self.violations),
             tuple(self.shared),
-            tuple(self.bindings),
+            tuple(self.active_rows),
             self.generated,
             self.rounds,
             self.stationarity,
@@ -207,53 +213,53 @@ class _Cascade:
     def _satisfy(
         self, number: int, matrix: FloatArray, right: FloatArray, rows: Inequalities, families: list[Family]
     ) -> bool:
-        """Satisfies all of a level, if that can be done."""
-        place, free = self.place, self.free
+        """Return whether all of a level can be satisfied, after moving to a point that does."""
+        point, free = self.point, self.free
         if len(matrix):
-            goal = right - matrix @ place
+            goal = right - matrix @ point
             size = np.linalg.norm(matrix, axis=1) + np.abs(right)
             step = free @ _solve(matrix @ free, goal, VANISHED * float(np.linalg.norm(matrix)))
             if np.any(np.abs(matrix @ step - goal) > _EXACT * size):
                 return False
-            place, free = place + step, _unseen(matrix, free)
-        nothing = np.zeros((0, len(place)))
-        search = Search(number, nothing, np.zeros(0), place, free, rows, families, self.relaxed, anchored=False)
+            point, free = point + step, _null_space(matrix, free)
+        nothing = np.zeros((0, len(point)))
+        search = Search(number, nothing, np.zeros(0), point, free, rows, families, self.relaxed, anchored=False)
         try:
             found = search.run()
-        except SolverError:  # too near a contradiction to tell: what follows can do without satisfying all
+        except SolverError:  # nearly infeasible: the level is solved with slack variables instead
             found = None
         if found is None:
             return False
         self._decide(number, found, free, families)
         return True
 
-    def _decide(self, number: int, found: Minimum, free: FloatArray, families: list[Family]) -> None:
-        """Goes to the minimum of a level, and lets stay what it decided."""
-        rows, place = found.rows, found.place
+    def _decide(self, number: int, found: LevelMinimum, free: FloatArray, families: list[Family]) -> None:
+        """Move to the minimum of a level, and fix what it decided."""
+        rows, point = found.rows, found.point
         self.relaxed |= {key: value for key, value in found.shared.items() if value > 0.0}
-        # Broken rows are loosened to where they are: this level's own alone can be, but for rounding.
-        missing = rows.missing(place)
+        # Broken rows are relaxed to their values: only this level's own can be broken, but for rounding.
+        missing = rows.missing(point)
         own = rows.level == number
         broken = own & (rows.row >= 0) & (missing > BROKEN * rows.lengths)
         rows.lower = np.where(own & (missing > 0.0), rows.lower - missing, rows.lower)
-        pushes = found.multipliers * np.linalg.norm(rows.matrix @ self.free, axis=1)
-        leant = np.flatnonzero(pushes > _LEANS * found.size)
-        self.bindings += [
-            Binding(int(rows.level[i]), int(rows.row[i]), rows.matrix[i], float(found.multipliers[i]), number)
-            for i in leant.tolist()
+        forces = found.multipliers * np.linalg.norm(rows.matrix @ self.free, axis=1)
+        active = np.flatnonzero(forces > _ACTIVE * found.size)
+        self.active_rows += [
+            ActiveRow(int(rows.level[i]), int(rows.row[i]), rows.matrix[i], float(found.multipliers[i]), number)
+            for i in active.tolist()
         ]
-        fixed = np.union1d(leant, np.flatnonzero(broken)).astype(np.int64)
+        fixed = np.union1d(active, np.flatnonzero(broken)).astype(np.int64)
         if len(fixed):
-            free = _unseen((rows.matrix / rows.lengths[:, None])[fixed], free)
-        self.place, self.free, self.rows, self.families = place, free, rows, families
+            free = _null_space((rows.matrix / rows.lengths[:, None])[fixed], free)
+        self.point, self.free, self.rows, self.families = point, free, rows, families
         self.generated += found.generated
         self.rounds += found.rounds
-        self.stationarity = max(self.stationarity, found.nearest.stationarity)
-        self.complementarity = max(self.complementarity, found.nearest.complementarity)
+        self.stationarity = max(self.stationarity, found.solved.stationarity)
+        self.complementarity = max(self.complementarity, found.solved.complementarity)
 
 
-def _unseen(matrix: FloatArray, free: FloatArray) -> FloatArray:
-    """Gives a basis of those of the directions `free` that rows do not see."""
+def _null_space(matrix: FloatArray, free: FloatArray) -> FloatArray:
+    """Return a basis of the null space of rows within the directions `free`."""
     if not len(matrix) or not free.shape[1]:
         return free
     _, values, right = complete_vectors(matrix @ free)
@@ -262,7 +268,7 @@ def _unseen(matrix: FloatArray, free: FloatArray) -> FloatArray:
 
 
 def _solve(matrix: FloatArray, right: FloatArray, least: float) -> FloatArray:
-    """Gives the shortest least-squares solution; singular values up to `least` are rounding."""
+    """Return the minimum-norm least-squares solution; singular values up to `least` are rounding."""
     left, values, turned = complete_vectors(matrix)
     seen = int(np.count_nonzero(values > max(least, RANK * float(np.max(values, initial=0.0)))))
     return np.asarray(turned[:seen].T @ (left[:, :seen].T @ right / values[:seen]))

@@ -1,11 +1,11 @@
-"""A quadratic programme over semidefinite blocks, near its minimum: refined to rounding, and how it answers to data.
+"""Quadratic programmes over semidefinite blocks, near their minimum: refinement to rounding, and sensitivity to data.
 
-Near a minimum it is known what binds: of each block ``S`` and its multiplier ``Z``, the eigenvectors of ``W = S − Z``
+Near a minimum the active set is known: of each block ``S`` and its multiplier ``Z``, the eigenvectors of ``W = S − Z``
 with positive eigenvalues ``s`` are free, those with negative ones ``−z`` are null vectors of ``S``. Newton's method on
 ``S = Π(W)``, the projection onto the cone [Qi and Sun, "A quadratically convergent Newton method for computing the
-nearest correlation matrix", 2006], is then least squares once more: entries of ``S`` between null vectors are held at
-zero, entries between a null vector and a free one are springs of stiffness ``z / s``, and others are left alone. The
-springs are the curvature of the cone [Shapiro, "First and second order analysis of nonlinear semidefinite programs",
+nearest correlation matrix", 2006], is then least squares: entries of ``S`` between null vectors are held at zero,
+entries between a null vector and a free one are springs of stiffness ``z / s``, and others are free. The springs are
+the curvature of the cone [Shapiro, "First and second order analysis of nonlinear semidefinite programs",
 1997].
 """
 
@@ -24,22 +24,29 @@ if TYPE_CHECKING:
     from steelyard.identification.constraints.lmi_blocks import Block
 
 _DEPENDENT = 1e-11
-"""Part of a held row, scaled to one, that must be left beside the others."""
+"""Length of the independent part of a held row of length one, below which it depends on others. Set by judgement: a
+hundred times rounding."""
 
 _MOST_STEPS = 30
+"""Most Newton steps. Set by judgement; convergence is quadratic."""
+
 _PATIENCE = 3
-"""How many steps in a row may be no better than the best before the search gives up."""
+"""Steps in a row that may be no better than the best. Set by judgement: the active set may change for a while."""
 
 _EXACT = 1e-13
+"""Error of a minimum that is exact to rounding. Without refinement, parameters of g1 differ by 8e-6 of the greatest
+(docs/decisions/0017)."""
+
 _UNIT = 10.0
-"""Beside which a multiplier (cost) is compared with a margin (share of the reference): it only decides what is taken to
-bind far from the minimum. From one to a hundred, weak priors took the fewest steps."""
+"""Unit in which a multiplier (cost) is compared with a margin (share of the reference): it only decides what counts as
+active far from the minimum. From one to a hundred, weak priors took the fewest steps."""
 
 _NEAR = 3.0
-"""Standard errors within which an edge cuts off so much of a normal law that its covariance is another."""
+"""Standard errors within which a bound changes the covariance of a normal law noticeably: beyond three it cuts off one
+in a thousand."""
 
-_ASTRAY = 1e9
-"""Distance, in units of how far a model is usually off, from which a search has gone astray."""
+_DIVERGED = 1e9
+"""Distance, in usual deviations of a model, at which a search has diverged. Set by judgement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +61,7 @@ class Programme:
         rows: Rows of length one, shape (m, n).
         lower: Shape (m,).
         blocks: The semidefinite blocks.
-        size: What gradients are compared with where nothing binds.
+        size: Least gradient that residuals are compared with.
     """
 
     factor: FloatArray
@@ -66,9 +73,9 @@ class Programme:
     blocks: tuple[Block, ...]
     size: float = 1.0
 
-    def gradient(self, place: FloatArray) -> FloatArray:
-        """Gives the gradient of what is minimised, shape (n,)."""
-        return np.asarray(self.factor.T @ (self.factor @ (place - self.centre)))
+    def gradient(self, unknowns: FloatArray) -> FloatArray:
+        """Return the gradient of the cost, shape (n,)."""
+        return np.asarray(self.factor.T @ (self.factor @ (unknowns - self.centre)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +83,13 @@ class Point:
     """A point and its multipliers.
 
     Attributes:
-        place: ``y``, shape (n,).
+        unknowns: ``y``, shape (n,).
         equations: Multipliers of equations, shape (e,).
         rows: Multipliers of rows, shape (m,).
         blocks: ``Z`` of each block.
     """
 
-    place: FloatArray
+    unknowns: FloatArray
     equations: FloatArray
     rows: FloatArray
     blocks: tuple[FloatArray, ...]
@@ -90,14 +97,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far a point is from being the minimum; multipliers of the wrong sign count as zero.
+    """Residuals of the optimality conditions; multipliers of the wrong sign count as zero.
 
     Attributes:
-        stationarity: What is left of the gradient beside the push of what binds, as a share of the greatest of both and
-            of the programme's size.
-        violation: The most by which a row, an equation or an eigenvalue of a block is below its bound, scaled.
-        gap: Between the cost and its lower bound by duality: ``Σ multiplier · margin``, in the cost's unit.
-        error: The greatest of the three; the gap as a share of the cost and one.
+        stationarity: Norm of the Lagrangian's gradient, relative to the greatest of its terms and the programme's size.
+        violation: The greatest violation of a row, an equation or an eigenvalue of a block, scaled.
+        gap: The duality gap, ``Σ multiplier · margin``, in the cost's unit.
+        error: The greatest of the three; the gap relative to the cost plus one.
     """
 
     stationarity: float
@@ -107,50 +113,50 @@ class Quality:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaning:
-    """What a minimum leans on: null vectors of blocks, and rows.
+class ActiveConstraint:
+    """An active row, or an active block with its null vectors.
 
     Attributes:
-        push: How hard, as a gradient.
+        force: Norm of its term in the Lagrangian's gradient; of a row, its multiplier.
         row: Index of a row; −1 for a block.
         block: Index of a block; −1 for a row.
         null_vectors: Of a block, shape (d, count).
     """
 
-    push: float
+    force: float
     row: int = -1
     block: int = -1
     null_vectors: FloatArray | None = None
 
 
 def assess(programme: Programme, point: Point) -> Quality:
-    """Gives the quality of a point."""
-    count = len(point.place)
+    """Return the residuals at a point."""
+    count = len(point.unknowns)
     rows = np.maximum(point.rows, 0.0)
-    push = programme.rows.T @ rows + programme.equations.T @ point.equations
-    margins = programme.rows @ point.place - programme.lower
-    missed = np.abs(programme.equations @ point.place - programme.right)
+    force = programme.rows.T @ rows + programme.equations.T @ point.equations
+    margins = programme.rows @ point.unknowns - programme.lower
+    missed = np.abs(programme.equations @ point.unknowns - programme.right)
     violation = float(max(np.max(-margins, initial=0.0), np.max(missed, initial=0.0)))
     gap = float(np.abs(rows * margins).sum() + np.abs(point.equations) @ missed)
     for block, given in zip(programme.blocks, point.blocks, strict=True):
-        value, multiplier = block.value(point.place), _positive_part(given)
-        push += block.push(multiplier, count)
+        value, multiplier = block.value(point.unknowns), _positive_part(given)
+        force += block.adjoint(multiplier, count)
         violation = max(violation, -float(np.linalg.eigvalsh(value)[0]))
         gap += abs(float(np.sum(value * multiplier)))
-    gradient = programme.gradient(point.place)
-    size = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(push)), programme.size)
-    stationarity = float(np.linalg.norm(gradient - push)) / max(size, 1e-300)
-    cost = 0.5 * float(np.sum(np.square(programme.factor @ (point.place - programme.centre))))
+    gradient = programme.gradient(point.unknowns)
+    size = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(force)), programme.size)
+    stationarity = float(np.linalg.norm(gradient - force)) / max(size, 1e-300)
+    cost = 0.5 * float(np.sum(np.square(programme.factor @ (point.unknowns - programme.centre))))
     return Quality(stationarity, violation, gap, max(stationarity, violation, gap / (1.0 + cost)))
 
 
 def refine(programme: Programme, point: Point, tolerance: float) -> tuple[Point, Quality]:
-    """Gives the minimum to rounding, from a point near it, by Newton's method; the best point where it goes astray.
+    """Return the minimum to rounding, from a point near it, by Newton's method; the best point where that diverges.
 
     Args:
         programme: The programme.
         point: Where to start.
-        tolerance: Of stationarity and violation, by which the search counts as done once a step does not help.
+        tolerance: Error at which the search ends once a step does not help.
     """
     best, quality = point, assess(programme, point)
     lowest, waited = np.inf, 0
@@ -159,7 +165,7 @@ def refine(programme: Programme, point: Point, tolerance: float) -> tuple[Point,
             point = _Face(programme, point).minimum()
         except np.linalg.LinAlgError:
             break
-        if not np.max(np.abs(point.place), initial=0.0) < _ASTRAY:
+        if not np.max(np.abs(point.unknowns), initial=0.0) < _DIVERGED:
             break
         with np.errstate(over="ignore", invalid="ignore"):
             found = assess(programme, point)
@@ -173,39 +179,41 @@ def refine(programme: Programme, point: Point, tolerance: float) -> tuple[Point,
     return best, quality
 
 
-def answer_to_centre(programme: Programme, point: Point) -> FloatArray:
-    """Gives ``C`` with ``dy = C Cᵀ g`` where the gradient of what is minimised changes by ``−g``, shape (n, free).
+def sensitivity_root(programme: Programme, point: Point) -> FloatArray:
+    """Return ``C`` with ``dy = C Cᵀ g`` where the gradient of the cost changes by ``−g``, shape (n, free).
 
-    What binds is taken to go on binding, and others not to begin to; null vectors of blocks turn as the cone is curved.
+    Active constraints are taken to stay active, and others inactive; null vectors turn with the curvature of the cone.
     """
     face = _Face(programme, point)
     factor = np.linalg.qr(face.stacked @ face.free, mode="r")
     return np.asarray(solve_triangular(factor, face.free.T, trans="T").T)
 
 
-def find_leanings(programme: Programme, point: Point, least: float) -> list[Leaning]:
-    """Gives what the minimum leans on by more than a share of the whole push, strongest first."""
-    count = len(point.place)
-    margins = programme.rows @ point.place - programme.lower
-    found = [Leaning(float(point.rows[row]), row=int(row)) for row in np.flatnonzero(margins < _UNIT * point.rows)]
+def find_active(programme: Programme, point: Point, least: float) -> list[ActiveConstraint]:
+    """Return the constraints whose force is more than a share of the greatest, strongest first."""
+    count = len(point.unknowns)
+    margins = programme.rows @ point.unknowns - programme.lower
+    found = [
+        ActiveConstraint(float(point.rows[row]), row=int(row)) for row in np.flatnonzero(margins < _UNIT * point.rows)
+    ]
     for number, (block, multiplier) in enumerate(zip(programme.blocks, point.blocks, strict=True)):
-        values, vectors = np.linalg.eigh(block.value(point.place) - _UNIT * multiplier)
-        push = float(np.linalg.norm(block.push(_positive_part(multiplier), count)))
+        values, vectors = np.linalg.eigh(block.value(point.unknowns) - _UNIT * multiplier)
+        force = float(np.linalg.norm(block.adjoint(_positive_part(multiplier), count)))
         if values[0] < 0.0:
-            found.append(Leaning(push, block=number, null_vectors=vectors[:, values < 0.0]))
-    greatest = max([programme.size, *(leaning.push for leaning in found)])
-    return sorted((each for each in found if each.push > least * greatest), key=lambda each: -each.push)
+            found.append(ActiveConstraint(force, block=number, null_vectors=vectors[:, values < 0.0]))
+    greatest = max([programme.size, *(constraint.force for constraint in found)])
+    return sorted((each for each in found if each.force > least * greatest), key=lambda each: -each.force)
 
 
-def is_near_edge(programme: Programme, place: FloatArray, root: FloatArray) -> bool:
-    """Tells whether a row or a block's edge is nearer than three standard errors; `root` is one of the covariance."""
+def is_near_edge(programme: Programme, unknowns: FloatArray, root: FloatArray) -> bool:
+    """Return whether a row or a block is within three standard errors of its bound; `root` is one of the covariance."""
     deviations = np.linalg.norm(programme.rows @ root, axis=1)
-    if np.any(programme.rows @ place - programme.lower < _NEAR * deviations):
+    if np.any(programme.rows @ unknowns - programme.lower < _NEAR * deviations):
         return True
     for block in programme.blocks:
-        values, vectors = np.linalg.eigh(block.value(place))
-        slopes = np.einsum("kij,ia,ja->ak", block.basis, vectors, vectors)
-        if np.any(values < _NEAR * np.linalg.norm(slopes @ root[block.columns], axis=1)):
+        values, vectors = np.linalg.eigh(block.value(unknowns))
+        gradients = np.einsum("kij,ia,ja->ak", block.basis, vectors, vectors)
+        if np.any(values < _NEAR * np.linalg.norm(gradients @ root[block.columns], axis=1)):
             return True
     return False
 
@@ -216,16 +224,15 @@ def _positive_part(matrix: FloatArray) -> FloatArray:
 
 
 class _Face:
-    """What binds at a point: held rows, and springs."""
+    """The active constraints at a point: held rows, and springs."""
 
     def __init__(self, programme: Programme, point: Point) -> None:
         self.programme = programme
-        self.count = len(point.place)
-        self.unit = _UNIT
-        margins = programme.rows @ point.place - programme.lower
-        self.active = np.flatnonzero(margins < self.unit * point.rows)
+        self.count = len(point.unknowns)
+        margins = programme.rows @ point.unknowns - programme.lower
+        self.active = np.flatnonzero(margins < _UNIT * point.rows)
         self.parts = [
-            _Part(block, point.place, multiplier, self.unit, self.count)
+            _Part(block, point.unknowns, multiplier, _UNIT, self.count)
             for block, multiplier in zip(programme.blocks, point.blocks, strict=True)
         ]
         self.held = np.concatenate(
@@ -249,44 +256,44 @@ class _Face:
         self.free = self.basis[:, self.rank :]
 
     def minimum(self) -> Point:
-        """Gives the minimum on the face, and the multipliers of what is held."""
+        """Return the minimum on the face, and the multipliers of held rows."""
         rank, order = self.rank, self.order
         kept = self.basis[:, :rank]
         triangle = self.triangle[:rank, :rank]
-        place = np.zeros(self.count)
+        unknowns = np.zeros(self.count)
         if rank:
             goals = (self.goals / self.lengths)[order][:rank]
-            place = kept @ solve_triangular(triangle, goals, trans="T")
+            unknowns = kept @ solve_triangular(triangle, goals, trans="T")
         if self.free.shape[1]:
             basis, factor = np.linalg.qr(self.stacked @ self.free)
-            step = solve_triangular(factor, basis.T @ (self.targets - self.stacked @ place))
-            place = place + self.free @ step
+            step = solve_triangular(factor, basis.T @ (self.targets - self.stacked @ unknowns))
+            unknowns = unknowns + self.free @ step
         multipliers = np.zeros(len(self.held))
         if rank:
-            gradient = self.stacked.T @ (self.stacked @ place - self.targets)
+            gradient = self.stacked.T @ (self.stacked @ unknowns - self.targets)
             multipliers[order[:rank]] = solve_triangular(triangle, kept.T @ gradient)
             multipliers /= self.lengths
-        return self._point(place, multipliers)
+        return self._point(unknowns, multipliers)
 
-    def _point(self, place: FloatArray, multipliers: FloatArray) -> Point:
+    def _point(self, unknowns: FloatArray, multipliers: FloatArray) -> Point:
         ends = np.cumsum([len(self.programme.equations), len(self.active), *(len(part.held) for part in self.parts)])
         equations, active, *blocks = np.split(multipliers, ends[:-1])
         rows = np.zeros(len(self.programme.rows))
         rows[self.active] = active
         return Point(
-            place,
+            unknowns,
             equations,
             rows,
-            tuple(part.multiplier(place, held) for part, held in zip(self.parts, blocks, strict=True)),
+            tuple(part.multiplier(unknowns, held) for part, held in zip(self.parts, blocks, strict=True)),
         )
 
 
 class _Part:
-    """What binds of one block: rows of its entries between null vectors, springs between these and free ones."""
+    """Active entries of one block: rows between null vectors, springs between these and free ones."""
 
-    def __init__(self, block: Block, place: FloatArray, multiplier: FloatArray, unit: float, count: int) -> None:
+    def __init__(self, block: Block, unknowns: FloatArray, multiplier: FloatArray, unit: float, count: int) -> None:
         self.block = block
-        values, self.vectors = np.linalg.eigh(block.value(place) - unit * multiplier)
+        values, self.vectors = np.linalg.eigh(block.value(unknowns) - unit * multiplier)
         null = [number for number, value in enumerate(values) if value < 0.0]
         free = [number for number, value in enumerate(values) if value >= 0.0]
         self.pairs = [(one, two) for one in null for two in null if two <= one]
@@ -295,13 +302,13 @@ class _Part:
         self.held, held_offsets = self._entries(self.pairs, count)
         self.held_goals = -held_offsets
         springs, offsets = self._entries(self.crossed, count)
-        # Both triangles count.
+        # Each entry stands in both triangles.
         roots = np.sqrt(2.0 * self.stiffness)
         self.springs, self.spring_goals = roots[:, None] * springs, -roots * offsets
 
-    def multiplier(self, place: FloatArray, held: FloatArray) -> FloatArray:
-        """Gives ``Z`` from the multipliers of held entries and from how far springs are drawn."""
-        turned = self.vectors.T @ self.block.value(place) @ self.vectors
+    def multiplier(self, unknowns: FloatArray, held: FloatArray) -> FloatArray:
+        """Return ``Z`` from the multipliers of held entries and the extension of springs."""
+        turned = self.vectors.T @ self.block.value(unknowns) @ self.vectors
         found = np.zeros_like(turned)
         for (one, two), each in zip(self.pairs, held, strict=True):
             found[one, two] = found[two, one] = each if one == two else 0.5 * each
@@ -310,7 +317,7 @@ class _Part:
         return np.asarray(self.vectors @ found @ self.vectors.T)
 
     def _entries(self, pairs: Sequence[tuple[int, int]], count: int) -> tuple[FloatArray, FloatArray]:
-        """Gives entries of the turned block as rows on ``y``, and their offsets."""
+        """Return entries of the rotated block as rows on ``y``, and their offsets."""
         rows, offsets = np.zeros((len(pairs), count)), np.zeros(len(pairs))
         for row, (one, two) in enumerate(pairs):
             left, right = self.vectors[:, one], self.vectors[:, two]

@@ -1,4 +1,4 @@
-"""How a lexicographic minimum answers to its data: the cascade once more, linearised, what binds held tight."""
+"""Sensitivity of a lexicographic minimum to its data: the cascade, linearised, with active rows held."""
 
 from __future__ import annotations
 
@@ -16,50 +16,54 @@ if TYPE_CHECKING:
     from steelyard.identification.solvers.lexicographic import CascadeSolution, Level
 
 _TIED = 1e-6
-"""Part of a row, scaled to one, that must be left beside the others: generated rows of one link lie close together."""
+"""Length of the independent part of a row of length one, below which it depends on others: cutting planes of one
+link lie close together. Set by judgement: a hundred times the accuracy of cuts."""
 
 _SEEN = 1e-11
+"""Share of the greatest singular value below which a direction is in the null space; as `least_distance.RANK`."""
 
 
-def answer_to_data(levels: Sequence[Level], solution: CascadeSolution, number: int, rows: int) -> FloatArray:
-    """Gives the derivative of the solution by the first right sides of one level, shape (n, rows).
+def differentiate_by_data(levels: Sequence[Level], solution: CascadeSolution, number: int, rows: int) -> FloatArray:
+    """Return the derivative of the solution by the first right sides of one level, shape (n, rows).
 
-    Rows that bind are taken to go on binding, and others not to begin to.
+    Active rows are taken to stay active, and others to stay inactive.
 
     Args:
         levels: The levels, in order.
         solution: Their minimum.
-        number: The level with the data.
-        rows: How many of its rows, from the first on, are data.
+        number: Index of the level with the data.
+        rows: Number of its rows, from the first on, that are data.
     """
     count = len(solution.unknowns)
     free, answer = np.eye(count), np.zeros((count, rows))
-    for place, level in enumerate(levels):
-        outside = solution.violations[place] > BROKEN * np.linalg.norm(level.matrix, axis=1)
+    for index, level in enumerate(levels):
+        outside = solution.violations[index] > BROKEN * np.linalg.norm(level.matrix, axis=1)
         traded = (level.lower == level.upper) | outside
-        # What binds stays tight; what is broken is traded off against the equations of its level.
+        # Active rows stay so; broken ones are traded off against the equations of their level.
         tight = [
-            binding
-            for binding in solution.bindings
-            if binding.solved == place
-            and not (binding.level == place and (solution.shared[place] if binding.row < 0 else traded[binding.row]))
+            active_row
+            for active_row in solution.active_rows
+            if active_row.solved == index
+            and not (
+                active_row.level == index and (solution.shared[index] if active_row.row < 0 else traded[active_row.row])
+            )
         ]
-        held = np.reshape([binding.direction for binding in tight], (-1, count))
+        held = np.reshape([active_row.direction for active_row in tight], (-1, count))
         followed = np.zeros((len(held), rows))
-        for row, binding in enumerate(tight):
-            if binding.level == number and 0 <= binding.row < rows:  # a bound that moves with the data
-                followed[row, binding.row] = np.sign(binding.direction @ levels[number].matrix[binding.row])
+        for row, active_row in enumerate(tight):
+            if active_row.level == number and 0 <= active_row.row < rows:  # a bound that moves with the data
+                followed[row, active_row.row] = np.sign(active_row.direction @ levels[number].matrix[active_row.row])
         lengths = np.linalg.norm(held, axis=1)
         chosen = lengths > 0.0
         scaled = held[chosen] / lengths[chosen][:, None], followed[chosen] / lengths[chosen][:, None]
         answer, free = _step(*scaled, answer, free, _TIED)
         moved = np.zeros((len(level.matrix), rows))
-        if place == number:
+        if index == number:
             moved[:rows] = np.eye(rows)
         matrix, goal = level.matrix[traded], moved[traded]
-        if level.drag is not None:
-            matrix = np.concatenate([matrix, level.drag[0]])
-            goal = np.concatenate([goal, np.zeros((len(level.drag[0]), rows))])
+        if level.regularisation is not None:
+            matrix = np.concatenate([matrix, level.regularisation[0]])
+            goal = np.concatenate([goal, np.zeros((len(level.regularisation[0]), rows))])
         answer, free = _step(matrix, goal, answer, free, _SEEN)
     return answer
 
@@ -67,7 +71,7 @@ def answer_to_data(levels: Sequence[Level], solution: CascadeSolution, number: i
 def _step(
     matrix: FloatArray, moved: FloatArray, answer: FloatArray, free: FloatArray, tolerance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Follows ``matrix dz = moved`` as well as the free directions can, and gives those that are left."""
+    """Solve ``matrix dz = moved`` in the free directions by least squares, and return the directions left free."""
     if not len(matrix) or not free.shape[1]:
         return answer, free
     left, values, right = complete_vectors(matrix @ free)

@@ -21,11 +21,11 @@ from steelyard.identification.constraints.matter_ellipsoids import (
 from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.model.parameters import change_frame, from_mass_com_inertia
 from tests.identification.constrained_worlds import arm, arm_evidence
-from tests.identification.test_constraint_rows import ROUND, SHAPES, filled_parameters, loaded, surface
+from tests.identification.constraints.test_resolve import ROUND, SHAPES, filled_parameters, loaded, surface
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
-    from steelyard.identification.constraints.resolve import ConstraintSystem
+    from steelyard.identification.constraints.constraint_system import ConstraintSystem
 
 PLACES = ("ellipsoid", "box", "hull")
 
@@ -164,7 +164,7 @@ def test_robots_filled_with_matter_satisfy_it(name: str, where: str) -> None:
     model, system = loaded(name), inside(name, where)
     drawn = {link for link in model.links if len(outer_points(model, link))}
     assert {text.partition(":")[0] for text in system.rows.names} == drawn
-    assert {separator.kind for separator in system.separators} == ({"matter_inside"} if where == "hull" else set())
+    assert {family.kind for family in system.cut_families} == ({"matter_inside"} if where == "hull" else set())
     for seed in range(2):
         assert system.worst(filled_parameters(model, seed))[0] < 1e-12
 
@@ -189,7 +189,7 @@ def test_links_without_shapes_are_free_unless_they_are_named() -> None:
 def test_a_reference_outside_is_remarked_on() -> None:
     model = arm().with_parameters(arm().parameters * np.array([1.0, 1.0, 1.0, 1.0, *[3.0] * 6]))
     (remark,) = resolve_constraints(model, [MatterInside()]).remarks
-    assert remark.startswith("The reference has matter outside the volume that must hold it: ")
+    assert remark.startswith("The reference has matter outside the volume that must contain it: ")
     assert not resolve_constraints(arm(), [MatterInside(margin=0.01)]).remarks
 
 

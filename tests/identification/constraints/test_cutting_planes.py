@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
-from steelyard.identification.constraints.directions import half_directions, icosahedron_directions, tensor_rows
+from steelyard.identification.constraints.cutting_planes import half_directions, icosahedron_directions, tensor_rows
 from steelyard.model.parameters import rotational_inertia_at_origin
 
 

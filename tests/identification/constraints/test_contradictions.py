@@ -26,7 +26,9 @@ from steelyard import (
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.identification import choose_parameters
 from steelyard.identification.constraints import contradictions
-from steelyard.identification.constraints.resolve import join_rows, refuse_contradictions, resolve_constraints
+from steelyard.identification.constraints.constraint_system import join_rows
+from steelyard.identification.constraints.contradictions import refuse_contradictions
+from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS
 from tests.humanoids import random_bodies
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Model
-    from steelyard.identification.constraints.resolve import Rows
+    from steelyard.identification.constraints.constraint_system import ConstraintRows
     from steelyard.model.constraints import Constraint
 
 USUAL: tuple[Constraint, ...] = (LeastMass(), ComInside(), PositiveInertia(), MirrorWithin(), MassWithin(0.35))
@@ -56,7 +58,7 @@ def refused(model: Model, constraints: Sequence[Constraint], **unknowns: Any) ->
     return None
 
 
-def can_hold(rows: Rows) -> bool:
+def can_hold(rows: ConstraintRows) -> bool:
     """Tells it by a linear programme of its own, without scaling, on all parameters."""
     equal = rows.lower == rows.upper
     matrix = rows.matrix[:, np.any(rows.matrix != 0.0, axis=0)]
@@ -76,7 +78,9 @@ def can_hold(rows: Rows) -> bool:
 def check_irreducible(model: Model, constraints: Sequence[Constraint], names: Sequence[str]) -> None:
     """The rows named cannot hold together; without any one of them the others can."""
     system = resolve_constraints(model, constraints)
-    rows = join_rows([system.rows, *(each.first(fine=True) for each in system.separators)], system.rows.matrix.shape[1])
+    rows = join_rows(
+        [system.rows, *(each.first(fine=True) for each in system.cut_families)], system.rows.matrix.shape[1]
+    )
     assert set(names) <= set(rows.names)
     assert not can_hold(rows.pick([name in names for name in rows.names]))
     for dropped in names:
@@ -216,7 +220,7 @@ def test_where_it_cannot_be_told_it_is_said(monkeypatch) -> None:
     assert refuse_contradictions(system, unknowns) == ()
     monkeypatch.setattr(contradictions, "_MOST_ROUNDS", 0)
     (remark,) = refuse_contradictions(system, unknowns)
-    assert remark.startswith("Whether some constraints contradict each other could not be told before solving")
+    assert remark.startswith("Whether some constraints contradict each other could not be decided before solving")
     monkeypatch.undo()
     answer = OptimizeResult(status=4, message="numerical\ndifficulties", x=None)
     monkeypatch.setattr(contradictions, "linprog", lambda *_, **__: answer)

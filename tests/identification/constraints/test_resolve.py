@@ -25,15 +25,19 @@ from steelyard import (
     parse_constraints,
 )
 from steelyard.exceptions import IdentifiabilityError, ModelError
-from steelyard.identification.constraints.cutting_planes import HullSeparator, InertiaSeparator
-from steelyard.identification.constraints.directions import icosahedron_directions, tensor_rows
-from steelyard.identification.constraints.resolve import (
+from steelyard.identification.constraints.constraint_system import (
+    ConstraintRows,
     ConstraintSystem,
-    Rows,
-    Separator,
+    CutFamily,
     join_rows,
-    resolve_constraints,
 )
+from steelyard.identification.constraints.cutting_planes import (
+    HullCuts,
+    InertiaCuts,
+    icosahedron_directions,
+    tensor_rows,
+)
+from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.model.geometry.points import link_points
 from steelyard.model.mirror import find_pairs, mirror_parameters
 from steelyard.model.parameters import PARAMETER_SYMBOLS, from_mass_com_inertia, rotational_inertia_at_origin
@@ -86,14 +90,14 @@ def test_a_robot_that_can_exist_satisfies_every_row(name: str) -> None:
         if name != "icub":
             wanted.append(ComInside("hull"))
         system = resolve_constraints(model, wanted)
-        rows = join_rows([system.rows, *(each.first() for each in system.separators)], truth.size)
+        rows = join_rows([system.rows, *(each.first() for each in system.cut_families)], truth.size)
         assert set(rows.kinds) == {"least_mass", "total_mass", "com", "inertia", "mass_within"}
         assert len(set(rows.names)) == len(rows)
         assert np.max(rows.violation(truth)) < 1e-12
         assert system.worst(truth)[0] < 1e-12
-        for separator in system.separators:
-            assert np.max(separator.violation(truth)) < 1e-12
-            assert len(separator.violated(truth, 1e-12)) == 0
+        for family in system.cut_families:
+            assert np.max(family.violation(truth)) < 1e-12
+            assert len(family.violated(truth, 1e-12)) == 0
 
 
 def test_the_row_that_is_broken_most_is_named() -> None:
@@ -172,54 +176,54 @@ def test_sides_need_a_mirror() -> None:
 # --- inertia ----------------------------------------------------------------------------------------------------------
 
 
-def separator_of(system: ConstraintSystem) -> InertiaSeparator:
-    (separator,) = system.separators
-    assert isinstance(separator, InertiaSeparator)
-    return separator
+def inertia_cuts(system: ConstraintSystem) -> InertiaCuts:
+    (family,) = system.cut_families
+    assert isinstance(family, InertiaCuts)
+    return family
 
 
 @given(st.integers(0, 10_000), st.floats(-1.0, 1.0))
 def test_a_direction_is_found_exactly_where_an_eigenvalue_is_too_small(seed: int, least: float) -> None:
     generator = np.random.default_rng(seed)
     model = loaded("g1")
-    separator = replace(separator_of(resolved("g1", "inertia=0.1")), least=np.full(30, least))
+    family = replace(inertia_cuts(resolved("g1", "inertia=0.1")), least=np.full(30, least))
     parameters = generator.normal(size=model.parameters.shape)
     values = np.linalg.eigvalsh(rotational_inertia_at_origin(parameters))
-    cuts = separator.violated(parameters)
+    cuts = family.violated(parameters)
     below = np.sort(values[values < least])
     # Each cut is an eigenvalue of its link, and each eigenvalue below the bound has its cut.
     np.testing.assert_allclose(np.sort(cuts.matrix @ parameters.ravel()), below, rtol=1e-10, atol=1e-12)
     assert np.all(cuts.lower == least)
     assert np.all(np.isinf(cuts.upper))
-    np.testing.assert_allclose(separator.violation(parameters), np.maximum(0.0, least - values[:, 0]), atol=1e-12)
+    np.testing.assert_allclose(family.violation(parameters), np.maximum(0.0, least - values[:, 0]), atol=1e-12)
     touched = {name.split()[0] for name in cuts.names}
     assert touched == {link for link, low in zip(model.links, values[:, 0], strict=True) if low < least}
     # Up to the tolerance, in sizes of the link, nothing is cut.
-    deepest = float(np.max(separator.violation(parameters) / separator.scales, initial=0.0))
-    assert len(separator.violated(parameters, 1.0001 * deepest + 1e-9)) == 0
+    deepest = float(np.max(family.violation(parameters) / family.scales, initial=0.0))
+    assert len(family.violated(parameters, 1.0001 * deepest + 1e-9)) == 0
 
 
 @settings(max_examples=12)
 @given(st.integers(0, 10_000), st.integers(0, 3))
 def test_of_a_finite_set_the_worst_direction_is_found(seed: int, subdivisions: int) -> None:
     generator = np.random.default_rng(seed)
-    separator = separator_of(resolved("g1", f"inertia={{least=0.01, relative=false, directions={subdivisions}}}"))
+    family = inertia_cuts(resolved("g1", f"inertia={{least=0.01, relative=false, directions={subdivisions}}}"))
     parameters = generator.normal(size=(30, 10)) + 2.0 * generator.uniform(size=(30, 1)) * np.eye(10)[[4, 6, 9]].sum(0)
-    every = separator.every()
+    every = family.every()
     assert len(every) == 30 * (5 * 4**subdivisions + 1)
     along = (every.matrix @ parameters.ravel()).reshape(30, -1)
     whole = tensor_rows(icosahedron_directions(subdivisions)) @ parameters[:, 4:].T
     np.testing.assert_allclose(along.min(axis=1), whole.min(axis=0), rtol=1e-12)
-    cuts = separator.violated(parameters)
+    cuts = family.violated(parameters)
     reached = cuts.matrix @ parameters.ravel()
     assert np.all(reached < 0.01)
     known = {row.tobytes() for row in every.matrix}
     assert all(row.tobytes() in known for row in cuts.matrix)
-    for link, least in zip(separator.links, along.min(axis=1), strict=True):
+    for link, least in zip(family.links, along.min(axis=1), strict=True):
         own = [value for value, name in zip(reached, cuts.names, strict=True) if name.startswith(f"{link} ")]
         assert bool(own) == (least < 0.01)
         assert min(own, default=least) == pytest.approx(least, rel=1e-9, abs=1e-12)
-    begin = separator.first()
+    begin = family.first()
     assert all(row.tobytes() in known for row in begin.matrix)
     assert len(begin) >= 90
 
@@ -228,7 +232,7 @@ def test_the_finite_set_is_a_little_weaker_than_all_directions() -> None:
     """By five subdivisions the difference is below a thousandth of the tensor's size."""
     parameters = np.random.default_rng(5).normal(size=(30, 10))
     exact, finite = (
-        separator_of(resolved("g1", f"inertia={{least=0.01, relative=false{more}}}")) for more in ("", ", directions=5")
+        inertia_cuts(resolved("g1", f"inertia={{least=0.01, relative=false{more}}}")) for more in ("", ", directions=5")
     )
     difference = exact.violation(parameters) - finite.violation(parameters)
     assert np.all(difference >= -1e-12)
@@ -240,9 +244,9 @@ def test_the_finite_set_is_a_little_weaker_than_all_directions() -> None:
 def test_epsilon_is_a_share_of_each_links_own() -> None:
     model = loaded("g1")
     smallest = np.linalg.eigvalsh(rotational_inertia_at_origin(model.parameters))[:, 0]
-    np.testing.assert_allclose(separator_of(resolved("g1", "inertia=0.1")).least, 0.1 * smallest, rtol=1e-9)
+    np.testing.assert_allclose(inertia_cuts(resolved("g1", "inertia=0.1")).least, 0.1 * smallest, rtol=1e-9)
     absolute = resolved("g1", "inertia={least=0.01, relative=false}")
-    assert np.all(separator_of(absolute).least == 0.01)
+    assert np.all(inertia_cuts(absolute).least == 0.01)
     # DESIGN 8: the paper's value is more than the true smallest inertia of nearly all of G1's links.
     assert int(np.sum(smallest < 0.01)) == 29
     assert any("less inertia than is asked for" in remark and "25 more" in remark for remark in absolute.remarks)
@@ -253,7 +257,7 @@ def test_an_impossible_reference_is_projected_first() -> None:
     smallest = np.linalg.eigvalsh(rotational_inertia_at_origin(icub.parameters))[:, 0]
     assert np.min(smallest) <= 0.0
     system = resolved("icub", "inertia=0.1")
-    assert np.all(separator_of(system).least > 0.0)
+    assert np.all(inertia_cuts(system).least > 0.0)
     assert any("less inertia" in remark for remark in system.remarks)
     assert resolve_constraints(reference("icub"), [PositiveInertia(0.1)]).worst(reference("icub").parameters)[0] == 0.0
 
@@ -268,7 +272,7 @@ def test_more_of_the_same_matter_changes_nothing_about_its_centre(factor: float,
     parameters[:, 0] = np.abs(parameters[:, 0])
     for kind in ("bounds", "hull"):
         system = resolved("g1", f"com={kind}")
-        families: list[Rows | Separator] = [system.rows, *system.separators]
+        families: list[ConstraintRows | CutFamily] = [system.rows, *system.cut_families]
         values = [family.violation(parameters) for family in families]
         scaled = [family.violation(factor * parameters) for family in families]
         for one, other in zip(values, scaled, strict=True):
@@ -287,11 +291,11 @@ def test_a_hull_holds_the_points_that_a_triangulation_holds(link: str) -> None:
     places = np.random.default_rng(0).uniform(low - 0.02, high + 0.02, size=(100, 3))
     inside = Delaunay(points[ConvexHull(points).vertices]).find_simplex(places) >= 0
     assert 10 < np.sum(inside) < 90
-    (separator,) = resolved("g1", f"com.{link}=hull").separators
-    assert isinstance(separator, HullSeparator)
+    (family,) = resolved("g1", f"com.{link}=hull").cut_families
+    assert isinstance(family, HullCuts)
     row = model.link_index(link)
     own = slice(10 * row, 10 * row + 10)
-    every = separator.every()
+    every = family.every()
     assert not np.any(np.delete(every.matrix, np.arange(own.start, own.stop), axis=1))
     beyond = -at(places) @ every.matrix[:, own].T
     np.testing.assert_array_equal(np.max(beyond, axis=1) <= 0.0, inside)
@@ -299,9 +303,9 @@ def test_a_hull_holds_the_points_that_a_triangulation_holds(link: str) -> None:
     corners = at(points[:: max(1, len(points) // 200)])
     for place, is_inside, depth in zip(places, inside, np.max(beyond, axis=1), strict=True):
         parameters[row] = at(place)
-        cuts = separator.violated(parameters)
+        cuts = family.violated(parameters)
         assert (len(cuts) == 0) == is_inside
-        assert separator.violation(parameters)[0] == pytest.approx(max(0.0, depth), abs=1e-12)
+        assert family.violation(parameters)[0] == pytest.approx(max(0.0, depth), abs=1e-12)
         assert np.all(cuts.matrix @ parameters.ravel() < 0.0)
         # No cut takes away a point of the shape itself.
         assert np.all(corners @ cuts.matrix[:, own].T > -1e-9)
@@ -311,21 +315,21 @@ def test_few_cuts_bring_a_centre_back_into_its_hull() -> None:
     """Cut by cut, the nearest point of what is left: far fewer rounds than the hull has facets."""
     model = loaded("g1")
     row = model.link_index("torso_link")
-    (separator,) = resolved("g1", "com.torso_link=hull").separators
+    (family,) = resolved("g1", "com.torso_link=hull").cut_families
     parameters = model.parameters.copy()
     goal = np.array([0.4, 0.3, 0.9])
     parameters[row] = at(goal, 1.0)
-    rows, rounds = separator.first(), 0
+    rows, rounds = family.first(), 0
     while True:
         block = rows.matrix[:, 10 * row : 10 * row + 4]
         parameters[row] = at(nearest_point(goal, -block[:, 1:], block[:, 0]), 1.0)
-        cuts = separator.violated(parameters, 1e-9)
+        cuts = family.violated(parameters, 1e-9)
         if not len(cuts):
             break
         rows = join_rows([rows, cuts], rows.matrix.shape[1])
         rounds += 1
     assert rounds < 15
-    assert 0 < separator.violation(parameters)[0] < 1e-8 or separator.violation(parameters)[0] == 0.0
+    assert 0 < family.violation(parameters)[0] < 1e-8 or family.violation(parameters)[0] == 0.0
 
 
 def nearest_point(goal: FloatArray, normals: FloatArray, offsets: FloatArray) -> FloatArray:
@@ -401,8 +405,8 @@ def test_links_without_shapes_are_free_and_said_to_be(tmp_path) -> None:
         system = resolve_constraints(bare, [ComInside(where), MatterWithin()])
         assert len(system.rows) == 0
         assert system.remarks == (
-            "No shapes say where the centre of mass of a may be, so that it is free.",
-            "No shapes say how far the matter of a reaches, so that it is free.",
+            "No shapes bound the centre of mass of a, so that it is free.",
+            "No shapes bound the extent of the matter of a, so that it is free.",
         )
     system = resolve_constraints(lost, [ComInside(), MatterWithin()])
     assert len(system.rows) == 0
@@ -433,7 +437,7 @@ def test_shapes_that_are_asked_for_by_name_must_be_there() -> None:
     assert caught.value.names == ("l_ankle_2", "r_ankle_2")
     assert "l_ankle_2 and r_ankle_2 have no shapes" in str(caught.value)
     for remedy in ("com.l_ankle_2=off", "com.l_ankle_2=auto"):
-        assert len(resolved("icub", "com=hull", remedy).separators) == 1
+        assert len(resolved("icub", "com=hull", remedy).cut_families) == 1
 
 
 @pytest.mark.parametrize(("name", "count"), [("talos", 2), ("icub", 7), ("romeo", 2)])
@@ -459,10 +463,10 @@ def test_a_reference_outside_its_own_shapes_is_remarked_on() -> None:
     (remark,) = resolved("talos", "com=auto").remarks
     assert remark == (
         "The reference has the centre of mass outside the shapes of its link, and the box around them was widened to "
-        f"hold it: {ankles}"
+        f"contain it: {ankles}"
     )
     (remark,) = resolved("talos", "com=bounds").remarks
-    assert remark == f"The reference has the centre of mass outside the volume that must hold it: {ankles}"
+    assert remark == f"The reference has the centre of mass outside the volume that must contain it: {ankles}"
 
 
 # --- matter -----------------------------------------------------------------------------------------------------------
@@ -554,7 +558,7 @@ def test_of_each_kind_the_last_that_names_a_link_counts() -> None:
         LeastMass(None),
     ]
     empty = resolve_constraints(model, switched_off)
-    assert (len(empty.rows), empty.separators, empty.kinds) == (0, (), ())
+    assert (len(empty.rows), empty.cut_families, empty.kinds) == (0, (), ())
 
 
 def test_links_with_other_directions_are_another_family() -> None:
@@ -565,8 +569,8 @@ def test_links_with_other_directions_are_another_family() -> None:
     assert sizes == {None: 16, 81: 13}
 
 
-def inertias(system: ConstraintSystem) -> Sequence[InertiaSeparator]:
-    return [each for each in system.separators if isinstance(each, InertiaSeparator)]
+def inertias(system: ConstraintSystem) -> Sequence[InertiaCuts]:
+    return [each for each in system.cut_families if isinstance(each, InertiaCuts)]
 
 
 def test_a_frozen_link_is_as_the_reference_has_it() -> None:
@@ -579,7 +583,7 @@ def test_a_frozen_link_is_as_the_reference_has_it() -> None:
     np.testing.assert_allclose(frozen.violation(model.parameters), 0.0)
     others = [name for name, kind in zip(system.rows.names, system.rows.kinds, strict=True) if kind == "com"]
     assert not any(name.startswith("leg_left_") for name in others)
-    assert not any(name.startswith("leg_left_") for each in system.separators for name in each.names)
+    assert not any(name.startswith("leg_left_") for each in system.cut_families for name in each.names)
     assert any("leg_left_5_link" in remark and "widened" not in remark for remark in system.remarks)
 
 
@@ -594,7 +598,7 @@ def test_what_the_setup_freezes_a_run_can_let_go() -> None:
     free = resolve_constraints(loaded("g1"), [*USUAL, *frozen, Frozen(None)])
     plain = resolve_constraints(loaded("g1"), USUAL)
     assert free.rows.names == plain.rows.names
-    assert [each.names for each in free.separators] == [each.names for each in plain.separators]
+    assert [each.names for each in free.cut_families] == [each.names for each in plain.cut_families]
 
 
 def test_unknown_links_and_other_things_are_refused() -> None:

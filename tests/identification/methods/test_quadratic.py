@@ -28,9 +28,9 @@ from steelyard import (
     parse_constraints,
 )
 from steelyard.identification import choose_parameters
-from steelyard.identification.constraints.resolve import join_rows, resolve_constraints
-from steelyard.identification.methods import registry as methods
-from steelyard.identification.methods.quadratic import CANDIDATES, solve_quadratic
+from steelyard.identification.constraints.constraint_system import join_rows
+from steelyard.identification.constraints.resolve import resolve_constraints
+from steelyard.identification.methods.quadratic import CANDIDATES, build_quadratic, solve_quadratic
 from steelyard.identification.problem import build_problem
 from steelyard.regression.rows import base_rows
 from tests.identification.constrained_worlds import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard import Estimate
-    from steelyard.identification.constraints.resolve import ConstraintSystem
+    from steelyard.identification.constraints.constraint_system import ConstraintSystem
 
 PHYSICS = (LeastMass(), ComInside(), PositiveInertia(), MatterWithin())
 # With so little weight on the prior, noise pushes the arm's links against what is possible.
@@ -140,8 +140,8 @@ def test_all_directions_written_out_give_the_answer_of_those_that_were_generated
     finite = PositiveInertia(directions=5)
     found = loose_arm(finite)
     system = meaning(found, [finite])
-    (separator,) = system.separators
-    every = separator.every()
+    (family,) = system.cut_families
+    every = family.every()
     assert len(every) == 4 * 10242 // 2  # v and -v make the same row
     problem = scaled(model, evidence, found.fit.variance)
     count = len(problem.unknowns)
@@ -340,14 +340,14 @@ def test_its_covariance_is_that_of_small_changes_of_the_data(constraints):
     unknowns = choose_parameters(model)
     problem = build_problem(evidence, unknowns)
     system = resolve_constraints(model, [*PHYSICS, *parse_constraints(constraints)])
-    found = solve_quadratic(problem, system, alpha=LOOSE)
+    found = solve_quadratic(build_quadratic(problem, system, alpha=LOOSE))
     if constraints != OFF:
         assert sum("inertia along" in name for name in found.active) >= 1
 
     def solved(change):
         moved = problem.system.copy()
         moved[:, -1] += change
-        again = solve_quadratic(replace(problem, system=moved), system, alpha=LOOSE)
+        again = solve_quadratic(build_quadratic(replace(problem, system=moved), system, alpha=LOOSE))
         assert set(again.active) == set(found.active)
         return again.unknowns
 
@@ -466,13 +466,13 @@ def test_what_makes_no_sense_is_refused(options, message):
 @pytest.mark.parametrize("method", ["quadratic", "hierarchical"])
 def test_a_solver_that_gives_up_makes_no_parameters(method, monkeypatch, tmp_path):
     def give_up(*_, **__):
-        raise SolverError("no solver came to an end; loosen a constraint")
+        raise SolverError("no solver converged; loosen a constraint")
 
-    monkeypatch.setattr(methods, f"solve_{method}", give_up)
+    monkeypatch.setattr(f"steelyard.identification.methods.{method}.solve_{method}", give_up)
     found = identify(arm(), arm_evidence(), method=method)
     assert found.status == "failed"
     assert found.certificate is None
-    with pytest.raises(SolverError, match=r"failed and has no parameters: No solver came to an end; loosen a constr"):
+    with pytest.raises(SolverError, match=r"failed and has no parameters: No solver converged; loosen a constr"):
         _ = found.parameters
     with pytest.raises(SolverError, match=r"loosen a constraint"):
         _ = found.masses

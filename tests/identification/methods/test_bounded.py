@@ -6,7 +6,7 @@ from scipy.optimize import lsq_linear
 
 from steelyard import IdentifiabilityError, gather_evidence, identify
 from steelyard.identification import choose_parameters
-from steelyard.identification.methods.bounded import solve_bounded
+from steelyard.identification.methods.bounded import build_bounded, solve_bounded
 from steelyard.identification.problem import build_problem
 from tests.identification.worlds import reference, rich_motion, with_noise
 
@@ -20,18 +20,20 @@ def test_bounds_hold_and_the_minimum_is_the_second_solvers(scale):
     problem = build_problem(evidence, unknowns)
     start = unknowns.start[unknowns.chosen]
     lower, upper = {"*.m*": -0.02}, {"*.m*": 0.02}
-    found = solve_bounded(problem, lower=lower, upper=upper, scale=scale, tolerance=1e-12)
+    found = solve_bounded(build_bounded(problem, lower=lower, upper=upper, scale=scale, tolerance=1e-12))
     oracle = lsq_linear(problem.matrix, problem.right, bounds=(-0.02 - start, 0.02 - start), tol=1e-14, method="bvls")
-    assert found.converged
+    assert found.status == "solved"
     assert np.all(start + found.unknowns >= -0.02 - 1e-12)
     assert np.all(start + found.unknowns <= 0.02 + 1e-12)
     assert len(found.active) > 2
     np.testing.assert_allclose(found.unknowns, oracle.x, rtol=0.0, atol=1e-8)
-    assert found.gradient < 1e-6
+    assert found.certificate.stationarity < 1e-6
     # A bound that does not bind can be removed.
     held = {name.partition(" ")[0] for name in found.active}
     only = dict.fromkeys(held, -0.02)
-    again = solve_bounded(problem, lower=only, upper=dict.fromkeys(held, 0.02), scale=scale, tolerance=1e-12)
+    again = solve_bounded(
+        build_bounded(problem, lower=only, upper=dict.fromkeys(held, 0.02), scale=scale, tolerance=1e-12)
+    )
     np.testing.assert_allclose(again.unknowns, found.unknowns, rtol=0.0, atol=1e-8)
 
 
@@ -60,13 +62,13 @@ def test_bounds_at_zero_tolerance_are_the_second_solvers_minimum_for_all_masses(
     model = reference("g1")
     evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0))
     problem = build_problem(evidence, choose_parameters(model, "L"))
-    found = solve_bounded(problem, tolerance=0.0)
+    found = solve_bounded(build_bounded(problem, tolerance=0.0))
     start = problem.unknowns.start[problem.unknowns.chosen]
     masses = np.array([name.endswith(".m") for name in problem.unknowns.names])
     low = np.where(masses, 0.0, -np.inf) - start
     oracle = lsq_linear(problem.matrix, problem.right, bounds=(low, np.inf), tol=1e-14, max_iter=2000)
     cost = np.sum(np.square(problem.matrix @ found.unknowns - problem.right))
-    assert found.converged
+    assert found.status == "solved"
     assert cost <= 2.0 * oracle.cost * (1.0 + 1e-6)
     assert np.all(found.unknowns >= low - 1e-12)
 
