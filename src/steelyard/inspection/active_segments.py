@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.inspection.survey import SEGMENT_LENGTH
+from steelyard.model import ColumnSource
 from steelyard.motion import split_at_gaps
 from steelyard.recording import MappedColumns
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from steelyard.inspection.survey import Survey
-    from steelyard.model import ColumnSource
     from steelyard.recording import Recording
 
 MOST_SECONDS = 60.0
@@ -60,11 +60,7 @@ def corrected(segments: Sequence[Recording], corrections: Mapping[str, ColumnSou
         return list(segments)
     result = []
     for segment in segments:
-        sources = {name: (name, 1.0, 0.0) for name in segment.columns}
-        sources |= {
-            name: (source.name, source.scale, source.offset)
-            for name, source in corrections.items()
-            if source.name in segment.values
-        }
+        sources = {name: ColumnSource(name) for name in segment.columns}
+        sources |= {name: source for name, source in corrections.items() if source.name in segment.values}
         result.append(segment.with_values(MappedColumns(segment.values, len(segment), sources)).loaded())
     return result

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from steelyard.model import ColumnSource
 from steelyard.recording.file_errors import no_temporary_space
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.arrays import FloatArray, IntArray
+    from steelyard.model import ColumnSource
 
 
 MEMORY = 100_000_000
@@ -148,17 +148,10 @@ class _SelectedColumns(LazyColumns):
 class MappedColumns(LazyColumns):
     """Columns under other names, each scaled and shifted: ``scale * theirs + offset``."""
 
-    def __init__(
-        self,
-        whole: Mapping[str, FloatArray],
-        row_count: int,
-        sources: Mapping[str, ColumnSource | tuple[str, float, float]],
-    ) -> None:
+    def __init__(self, whole: Mapping[str, FloatArray], row_count: int, sources: Mapping[str, ColumnSource]) -> None:
         super().__init__(tuple(sources), row_count)
         self._whole = whole
-        self._sources = {
-            name: ColumnSource(*source) if isinstance(source, tuple) else source for name, source in sources.items()
-        }
+        self._sources = dict(sources)
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
         """Read some rows of some columns."""

@@ -21,7 +21,7 @@ class DamagedChunkError(ValueError):
 
 
 def decompress(contents: bytes, compression: str, size: int) -> bytes:
-    """Decompress a chunk.
+    """Unpack the contents of a chunk.
 
     Args:
         contents: The chunk as stored in the file.
