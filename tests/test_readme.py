@@ -53,7 +53,7 @@ def test_the_fault_shown_is_the_fault_found() -> None:
     sentence, _, *lines, _ = told.strip().splitlines()
     model, recording = robot("g1"), short_trial("g1", "dance", noise="default").recording
     (fault,) = FAULTS["upside down"].spoil(model, recording).inspect(model).faults
-    assert sentence == f"fault: {fault.description}"
+    assert sentence == f"fault: {fault.words}"
     assert tuple(line.strip() for line in lines) == fault.fix[: len(lines)]
 
 
@@ -120,8 +120,8 @@ def test_figures_of_identification_are_those_stored() -> None:
     for row, value in (
         ("measured 1000 times", 100.0 * values["wrench noise: 95 % intervals hold the truth, pooled"]),
         ("counted as independent", 100.0 * values["all 500 rows a second, counted as independent: intervals hold"]),
-        ("least squares holds it", 100.0 * values["all noise: least squares holds the truth"]),
-        ("by instruments", 100.0 * values["all noise: instruments hold it"]),
+        ("intervals of least squares", 100.0 * values["all noise: least squares holds the truth"]),
+        ("by instrumental variables", 100.0 * values["all noise: instruments hold it"]),
         ("noiseless: worst", worst),
         ("Yamane's table", values["cross cost over the true parameters', worst cell"]),
         ("a hose ignored", values["ignoring the hose over projecting it out, moment error"]),
@@ -196,7 +196,7 @@ def test_figures_of_the_laboratory_are_those_stored() -> None:
             "g1: playing a planned motion, times faster than real time, all sensors, one core",
             "\u00d7",
         ),
-        ("force that the true parameters leave", "g1: residual of forces in the perfect laboratory, N", " N"),
+        ("force residual of the true parameters", "g1: residual of forces in the perfect laboratory, N", " N"),
     ):
         line = shown(row)
         number = float(line.split("|")[2].strip().removesuffix(unit))
@@ -225,7 +225,7 @@ def test_figures_of_calibration_are_those_stored() -> None:
     assert all(figure["met"] for figure in stored["figures"])
     tilted = "foot tilted by 1° in a tenth of the poses, toe or heel up: named"
     for row, value in (
-        ("against the paper's own way", min(values[what] for what in values if "than the paper's way" in what)),
+        ("than the paper's own way", min(values[what] for what in values if "than the paper's way" in what)),
         ("Rao bound, the worst of four", max(values[what] for what in values if "bound, rms over joints" in what)),
         ("95 % intervals hold the true offsets", 100.0 * values["95 % intervals hold the truth"]),
         ("a foot whose toe or heel", 100.0 * values[tilted]),
