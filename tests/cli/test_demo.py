@@ -144,7 +144,7 @@ def test_the_words_fit_eighty_columns_and_tell_the_numbers(story):
         f"{story.masses_in_intervals} of 30",
         "Offsets of the arms are not observable",
     ):
-        assert number in text
+        assert number in text or number in " ".join(text.split()), number
     fallen = [run_.fall.start for run_ in story.runs.values() if run_.fall is not None]
     assert all(f"fell after {start:.1f} s" in text for start in fallen)
 
@@ -158,7 +158,7 @@ def test_the_files_are_left_in_a_folder_of_their_own(short, story):
     folder = short / "steelyard-demo"
     assert {path.name for path in folder.iterdir()} == FILES
     assert max(len(line) for line in ran.printed.splitlines()) <= WIDTH
-    for words in ("steelyard-demo/report.html", "The payoff", "steelyard init"):
+    for words in ("steelyard-demo/report.html", "Benefit: the same", "steelyard init"):
         assert words in ran.printed
     read = load_model(folder / MODEL, setup="g1")
     np.testing.assert_allclose(read.parameters, story.estimate.parameters, rtol=1e-9, atol=1e-12)
@@ -177,7 +177,7 @@ def test_an_earlier_demo_is_replaced_unless_someone_worked_on_it(short):
     model.write_text(model.read_text() + "<!-- mine -->")
     refused = run("demo")
     assert refused.code == 1
-    assert "there already" in refused.told
+    assert "already exists" in refused.told
     assert "--force" in refused.told
     assert "mine" in model.read_text()
     assert run("demo", "--force", "--quiet").code == 0
