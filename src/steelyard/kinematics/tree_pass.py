@@ -48,30 +48,29 @@ def spread_blocks(tree: Tree, base: int, motion: TreeMotion) -> Iterator[tuple[s
 
     The next block overwrites that of the last: the memory that it takes does not grow with the motion.
     """
-    states = np.empty((min(BLOCK, len(motion.q)), len(tree.parents), STATE_SIZE))
-    for start in range(0, len(motion.q), BLOCK):
-        block = slice(start, start + BLOCK)
-        part = TreeMotion(*(each[block] for each in motion))
-        yield block, spread_motion(tree, base, part, states[: len(part.q)])
+    arrays, walk, count = _kernel_motion(motion), traverse(tree, base), len(motion.q)
+    states = np.empty((min(BLOCK, count), len(tree.parents), STATE_SIZE))
+    for start in range(0, count, BLOCK):
+        block = states[: count - start]
+        _spread(tree.arrays, walk, arrays, start, block)
+        yield slice(start, start + BLOCK), block
 
 
-def spread_motion(tree: Tree, base: int, motion: TreeMotion, states: FloatArray | None = None) -> FloatArray:
+def spread_motion(tree: Tree, base: int, motion: TreeMotion) -> FloatArray:
     """Compute the motion of all bodies' joint frames from that of the joints and of the base link.
 
     Args:
         tree: The tree.
         base: Index of the base link's body.
         motion: The motion; of a ball joint, a quaternion x y z w and rates in the child's axes.
-        states: Where it is written; by default a new array.
 
     Returns:
         Shape (n, n_bodies, `STATE_SIZE`), in the axes of the base link: rotation, position, angular velocity, angular
         acceleration, proper acceleration and velocity side by side, each from the index that is named after it.
     """
-    q, v, a, rate, turn, pull = (np.ascontiguousarray(values, dtype=np.float64) for values in motion)
-    out = np.empty((len(q), len(tree.parents), STATE_SIZE)) if states is None else states
-    _spread(tree.arrays, traverse(tree, base), _KernelMotion(q, np.cos(q), np.sin(q), v, a, rate, turn, pull), out)
-    return out
+    states = np.empty((len(motion.q), len(tree.parents), STATE_SIZE))
+    _spread(tree.arrays, traverse(tree, base), _kernel_motion(motion), 0, states)
+    return states
 
 
 class _KernelMotion(NamedTuple):
@@ -85,6 +84,11 @@ class _KernelMotion(NamedTuple):
     rate: FloatArray
     turn: FloatArray
     pull: FloatArray
+
+
+def _kernel_motion(motion: TreeMotion) -> _KernelMotion:
+    q, v, a, rate, turn, pull = (np.ascontiguousarray(values, dtype=np.float64) for values in motion)
+    return _KernelMotion(q, np.cos(q), np.sin(q), v, a, rate, turn, pull)
 
 
 @compiled
@@ -253,6 +257,6 @@ def _spread_sample(tree, walk, motion, sample, state):
 
 
 @compiled
-def _spread(tree, walk, motion, states):
+def _spread(tree, walk, motion, start, states):
     for sample in range(states.shape[0]):
-        _spread_sample(tree, walk, motion, sample, states[sample])
+        _spread_sample(tree, walk, motion, start + sample, states[sample])
