@@ -448,7 +448,7 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         (["g1", "empty.npz", "--parameters", "knee"], 1, "no parameter is called 'knee'"),
         (["g1", "empty.npz", "--offsets", "gone.json"], 1, "gone.json: there is no such file; check the path"),
         (["g1", "empty.npz", "--offsets", "dance.npz"], 1, "offsets are read from .json or .csv, not '.npz'"),
-        (["g1", "empty.npz", "--offsets", "broken.json"], 1, "broken.json is no JSON text"),
+        (["g1", "empty.npz", "--offsets", "broken.json"], 1, "broken.json is not valid JSON; give the offsets.json"),
         (
             ["g1", "empty.npz", "--offsets", "other.csv"],
             1,

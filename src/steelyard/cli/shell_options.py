@@ -34,6 +34,7 @@ _PHRASES = {
     r"same_sensors=False": "--zeroed",
     r"with weights from estimate_noise": "with noise estimated from a longer recording",
     r" \(recording\.select\)": "",
+    r"write offsets with write_offsets": "give the offsets.json that `steelyard calibrate` writes",
     r"\bLower c_max\b": "Lower --c-max",
 }
 """What to do in the shell where no option of a command corresponds to the Python option, by regular expression."""
