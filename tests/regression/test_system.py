@@ -23,9 +23,9 @@ def test_each_sample_takes_one_pass_whatever_its_rows_need(monkeypatch):
     wanted = gather_evidence(model, motion, **options)  # the search for independent columns takes passes of its own
     passed, kernel = [], tree_pass._spread
 
-    def count(tree, walk, motion, states):
+    def count(tree, walk, motion, start, states):
         passed.append(len(states))
-        kernel(tree, walk, motion, states)
+        kernel(tree, walk, motion, start, states)
 
     monkeypatch.setattr(tree_pass, "_spread", count)
     again = gather_evidence(model, motion, **options)
