@@ -50,10 +50,15 @@ def solve_by_clarabel(levels: Sequence[Level]) -> tuple[FloatArray, list[float]]
         asked = np.concatenate([level.lower[low], -level.upper[high]])
         equations, right = level.matrix[equal], level.lower[equal]
         if level.regularisation is not None:
-            equations, right = np.concatenate([equations, level.regularisation[0]]), np.append(right, level.regularisation[1])
+            rows, targets = level.regularisation
+            equations, right = np.concatenate([equations, rows]), np.append(right, targets)
 
         def price(at: FloatArray, level: Level = level) -> float:
-            dragged = 0.0 if level.regularisation is None else np.sum(np.square(level.regularisation[0] @ at - level.regularisation[1]))
+            dragged = (
+                0.0
+                if level.regularisation is None
+                else np.sum(np.square(level.regularisation[0] @ at - level.regularisation[1]))
+            )
             return float(np.sum(np.square(level.outside(at))) + dragged)
 
         size, cost = price(place), np.inf
