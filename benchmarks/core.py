@@ -39,6 +39,7 @@ SAMPLES = 20_000
 MANY_SAMPLES = 500_000
 REPEATS = 3
 SEED = 0
+SENSOR_ERRORS = ("wrench_offset", "accelerometer_bias", "imu_mounting")
 FEET = {"g1": ("left_ankle_roll_link", "right_ankle_roll_link"), "talos": ("left_sole_link", "right_sole_link")}
 
 
@@ -117,6 +118,19 @@ def equal_factors(model: Model, motion: Motion) -> float:
     return float(np.max(np.abs(evidence.factor[:count, :count] - wanted)) / np.max(np.abs(wanted)))
 
 
+def sensor_errors(name: str) -> tuple[float, float]:
+    """Return the times of gathering with a robot's own setup, without and with the errors of its sensors, s."""
+    model = load_model(name)
+    motion = random_samples(model, SAMPLES, SEED)[3]
+    for nuisance in ((), SENSOR_ERRORS):
+        gather_evidence(model, motion.between(0, 600), nuisance=nuisance)
+    known, unknown = (
+        best(lambda nuisance=nuisance: gather_evidence(model, motion, nuisance=nuisance))
+        for nuisance in ((), SENSOR_ERRORS)
+    )
+    return known, unknown
+
+
 def compare_robot(study: Study, name: str) -> None:
     """Measures one robot against its peers."""
     model = robot(name)
@@ -132,10 +146,12 @@ def compare_robot(study: Study, name: str) -> None:
     peer = figaroh(model, q, v, a)
     build, factor = min(peer["build"]), min(peer["factor"])
     difference = equal_factors(model, motion)
+    known, unknown = sensor_errors(name)
     study.raw[name] = {
         "base_rows_s": ours, "pinocchio_loop_s": loop, "figaroh_build_s": build, "figaroh_factor_s": factor,
         "gather_plain_s": gathered, "gather_whitened_s": whitened, "stack_and_qr_s": stacked, "rank": evidence.rank,
         "figaroh_rank": peer["rank"], "factor_difference": difference, "samples": SAMPLES,
+        "gather_sensors_known_s": known, "gather_sensor_errors_s": unknown,
     }  # fmt: skip
     micro = 1e6 / SAMPLES
     study.figures += [
@@ -149,6 +165,8 @@ def compare_robot(study: Study, name: str) -> None:
                note=f"{whitened * micro:.1f} µs a sample"),
         Figure(f"{name}: motion to Evidence, times faster than figaroh", (build + factor) / gathered, 10,
                note=f"{(build + factor) * micro:.0f} µs a sample"),
+        Figure(f"{name}: motion to Evidence, sensor errors as unknowns, over that without", unknown / known, 2.5,
+               at_least=False, note=f"{unknown * micro:.1f} against {known * micro:.1f} µs a sample, its own setup"),
         Figure(f"{name}: difference of the factors", difference, 1e-9, at_least=False, note="relative, up to signs"),
         Figure(f"{name}: rank less figaroh's", abs(evidence.rank - peer["rank"]), 0, at_least=False,
                note=f"{evidence.rank}, gap {evidence.rank_gap:.1e}"),
