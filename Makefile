@@ -1,9 +1,9 @@
-# Every target does its own set-up in .venv; all it needs is Python 3.11 or newer and a package index.
-#   make demo     the whole story on a virtual robot: calibrated, weighed, validated, balanced; report.html
-#   make test     lint, types and tests, a browser for the report's included
-#   make docs     the documentation as a site, in site/
-#   make install  the environment alone
-# A second run installs nothing: .venv is stamped with a hash of what it was made from.
+# Every target sets up .venv first; requirements: Python 3.11 or newer and a package index.
+#   make demo     calibrate, identify, validate and balance a virtual robot; writes report.html
+#   make test     run lint, type checks and tests, including those of the report in a browser
+#   make docs     build the documentation site in site/
+#   make install  set up the environment only
+# A second run installs nothing: .venv has a stamp with a hash of its inputs.
 
 .DEFAULT_GOAL := demo
 SHELL := /bin/sh
@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 EXTRAS := robots,lab,ros,plot,report,dev
 WORKERS ?= auto
 
-# The first Python that is new enough; set PYTHON to choose another.
+# Use the first Python that is new enough; set PYTHON to override.
 PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python; do \
 	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; break; fi; done)
 HASH = $(shell $(PYTHON) -c 'import hashlib, sys; \
@@ -46,18 +46,18 @@ lint: install
 types: install
 	@$(BIN)/mypy
 
-# Reports are tried in a real browser. Where there is none and nobody may install one, those tests are skipped, and say so.
+# Reports are tested in a real browser. If there is none and it cannot be installed, those tests are skipped, with a reason.
 browser:
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || { \
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && \
-		echo "Installing chromium for the tests of reports ..." && \
+		echo "Installing chromium for the report tests ..." && \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
-		echo "no chromium, and no right to install it: the tests in a browser will be skipped" >&2
+		echo "chromium not found and cannot be installed: browser tests will be skipped" >&2
 
 unit: install browser
 	@$(BIN)/pytest -n $(WORKERS)
 
-# Resolves all extras anew for every supported Python; no index address is written.
+# Resolve all extras again for every supported Python, without writing an index address.
 lock:
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	@$(VENV)-lock/bin/uv pip compile --quiet --universal --all-extras --upgrade --python-version 3.11 --no-header \

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         sample_poses,
         soles_as_contacts,
     )
-    from steelyard.calibration.calibrate import calibrate  # mypy takes the door's for the module
+    from steelyard.calibration.calibrate import calibrate  # mypy resolves the package's name to the module
     from steelyard.drafting import DraftFinding, SetupDraft, draft_setup
     from steelyard.exceptions import (
         ConsistencyError,
@@ -233,6 +233,6 @@ def _laboratory() -> Any:
         if error.name is None or error.name.split(".")[0] != "mujoco":
             raise
         exceptions = import_module("steelyard.exceptions")
-        # Also what asks whether there is such a name; ``hasattr`` then says no.
+        # An AttributeError as well, so that ``hasattr`` returns False.
         missing = type("MissingExtraError", (exceptions.LaboratoryError, AttributeError), {})
         raise missing('the virtual laboratory runs on MuJoCo; install it with: pip install "steelyard[lab]"') from error
