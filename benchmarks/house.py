@@ -76,7 +76,7 @@ class Room:
         files: How many modules it has, sub-rooms included.
         levels: Number of modules in each of its folders.
         lines: All lines.
-        code: Lines without docstrings, comments, blanks and imports.
+        code: Lines without docstrings, comments, blanks, imports, and ``__all__``, which repeats imports.
     """
 
     files: int = 0
@@ -150,7 +150,8 @@ def _code_lines(text: str, tree: ast.Module) -> int:
     without: set[int] = set()
     for node in ast.walk(tree):
         text_alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if text_alone or isinstance(node, ast.Import | ast.ImportFrom):
+        exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        if text_alone or exports or isinstance(node, ast.Import | ast.ImportFrom):
             without.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines: set[int] = set()
     quiet = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
