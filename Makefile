@@ -54,8 +54,9 @@ browser:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
 		echo "chromium not found and cannot be installed: browser tests will be skipped" >&2
 
+# A file of tests stays in one process, so that trials and browsers that its tests share are made once.
 unit: install browser
-	@$(BIN)/pytest -n $(WORKERS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 # Resolve all extras again for every supported Python, without writing an index address.
 lock:
