@@ -54,9 +54,9 @@ browser:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
 		echo "chromium not found and cannot be installed: browser tests will be skipped" >&2
 
-# A file of tests stays in one process, so that trials and browsers that its tests share are made once.
+# Most files of tests stay in one process, so that trials and browsers that their tests share are made once.
 unit: install browser
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 # Resolve all extras again for every supported Python, without writing an index address.
 lock:

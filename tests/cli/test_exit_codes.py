@@ -23,6 +23,8 @@ from steelyard.cli.interrupts import hold_interrupts, interrupt_once, run_in_thr
 from steelyard.cli.terminal import print_finding
 from steelyard.exceptions import SteelyardError
 
+pytestmark = pytest.mark.usefixtures("default_handler")
+
 
 def failing(error: BaseException, before: list[Path] | None = None) -> typer.Typer:
     """Gives an app with the manners of Steelyard's, of which a command fails."""

@@ -23,11 +23,7 @@ QUICKLY = ["--method", "truncated", "--noise", "usual", "--no-report"]
 NOTHING = (130, "", "interrupted; nothing was written\n")
 
 
-@pytest.fixture(autouse=True)
-def default_handler():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("default_handler")
 
 
 @pytest.fixture(scope="module")
