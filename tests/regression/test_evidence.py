@@ -526,7 +526,8 @@ def test_chunks_and_sums_hold_with_everything_at_once() -> None:
     """Sensors inside the legs, soles that come and go inside a chunk, torques, withheld components, offsets."""
     model = load_model("talos")
     motion = standing_motion(model, 150, seed=35, lifted=("left",))
-    motion = replace(motion, contacts={"left": motion.contacts["left"], "right": np.arange(150) % 3 > 0})
+    contacts = {"left": motion.contacts["left"], "right": np.arange(150) % 3 > 0}
+    motion = replace(motion, contacts=contacts, origin="one recording")
     options = {"torques": ["leg_*"], "withhold": ["right_foot.nz"], "nuisance": ["wrench_offset", "viscous_friction"]}
     whole = gather_evidence(model, motion, **options)
     parts = [gather_evidence(model, piece, **options) for piece in motion.chunks(31)]

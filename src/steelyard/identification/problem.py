@@ -189,7 +189,7 @@ def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = Fal
     if silent and (not few or np.any(evidence.full_factor)):
         raise IdentifiabilityError("every measured force is zero; check that the sensors are connected")
     inflation = _inflation(evidence)
-    equations = evidence.row_count / inflation
+    equations = evidence.row_count / inflation - evidence.spent
     # Whitened rows have about unit variance; that of plain sums is not known yet.
     variance, freedom = (1.0 if evidence.key.weights else 0.0), np.inf
     for _ in range(_MOST_ROUNDS):

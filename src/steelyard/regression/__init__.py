@@ -1,11 +1,14 @@
 """From motion to a small triangular factor: regressor rows, force sensing, and Evidence."""
 
 from steelyard.regression.decomposition import complete_vectors, dependence_on, leading_columns, singular_vectors
-from steelyard.regression.evidence import RANK_FLOOR, Evidence, EvidenceKey, load_evidence
+from steelyard.regression.evidence import RANK_FLOOR, Evidence
+from steelyard.regression.evidence_key import EvidenceKey
+from steelyard.regression.evidence_storage import load_evidence
 from steelyard.regression.gathering import gather_evidence, residuals
 from steelyard.regression.noise import DEFAULT_NOISE, FLOOR_SHARE, plan_noise
 from steelyard.regression.nuisance import PRIORS, Nuisance, plan_nuisance
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
+from steelyard.regression.recording_errors import OWN_GROUPS, RecordingErrors
 from steelyard.regression.reduction import reduce_rows
 from steelyard.regression.rows import all_columns, joint_torques, part_wrench
 from steelyard.regression.second_pass.instruments import gather_correlated, gather_with_instruments
@@ -17,6 +20,7 @@ from steelyard.regression.system import System, present_forces
 __all__ = [
     "DEFAULT_NOISE",
     "FLOOR_SHARE",
+    "OWN_GROUPS",
     "PRIORS",
     "RANK_FLOOR",
     "Evidence",
@@ -25,6 +29,7 @@ __all__ = [
     "NoiseLevels",
     "Nuisance",
     "Origin",
+    "RecordingErrors",
     "RowPlan",
     "Sensing",
     "System",

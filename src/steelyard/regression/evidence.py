@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,50 +13,23 @@ from steelyard.kinematics import one_blas_thread
 from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.factor import Factor
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
+from steelyard.regression.recording_errors import MOST_READ_BACK, RecordingErrors, eliminate_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from steelyard.arrays import FloatArray
+    from steelyard.model import Model
+    from steelyard.regression.evidence_key import EvidenceKey
+
+_MOST_ROUNDS, _CONVERGED = 20, 1e-3
+"""Most rounds between the variance of rows and the priors' weights, and the relative change at which it has converged.
+Set by judgement: it is known to some percent."""
 
 RANK_FLOOR = 1e-8
 """Share of the greatest singular value (of unit columns) below which one may count as zero; the widest gap decides. Set
 by judgement: far above rounding (1e-15) and far below what sensors resolve."""
-
-
-@dataclass(frozen=True)
-class EvidenceKey:
-    """Identity of the system that Evidence belongs to; only Evidence with equal keys adds.
-
-    Attributes:
-        links: Links, in parameter order.
-        tree: Hash of the kinematic tree.
-        sensing: Hash of the sensors and their placements.
-        reference: Hash of the parameters at which nuisance columns were linearised; empty if there are none.
-        gravity: Direction of a fixed base's proper acceleration; empty for a floating one.
-        nuisance: Names of the nuisance columns.
-        priors: Standard deviations of their priors.
-        base: The base link, in whose frame the rows are.
-        measured: Measured wrench components.
-        unknown: Unmeasured components that were projected out.
-        torques: Joints whose torque is used.
-        weights: Standard deviations of the measured components, by which rows are whitened; empty for plain sums.
-        instruments: Description of the instruments, if rows were multiplied by any; else empty.
-    """
-
-    links: tuple[str, ...]
-    tree: str
-    sensing: str
-    reference: str
-    gravity: tuple[float, ...]
-    nuisance: tuple[str, ...]
-    priors: tuple[float, ...]
-    base: str
-    measured: tuple[str, ...]
-    unknown: tuple[str, ...]
-    torques: tuple[str, ...]
-    weights: tuple[float, ...]
-    instruments: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +50,8 @@ class Evidence:
         travel: By joint with one axis, its least and greatest position, rad or m.
         origins: Stretches of the recordings that were gathered, as far as they are known.
         variance: Variance of the rows if it is known; None if it is to be estimated from the residual.
+        errors: Eliminated sensor errors of the recordings, to be read back; see `sensor_errors`.
+        spent: Number of equations that determining them took.
     """
 
     key: EvidenceKey
@@ -93,6 +65,8 @@ class Evidence:
     travel: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     origins: tuple[Origin, ...] = ()
     variance: float | None = None
+    errors: tuple[RecordingErrors, ...] = ()
+    spent: float = 0.0
 
     def __radd__(self, other: object) -> Evidence:
         # sum() starts from 0.
@@ -101,9 +75,22 @@ class Evidence:
     def __add__(self, other: Evidence) -> Evidence:
         if not isinstance(other, Evidence):
             return NotImplemented
+        shared = shared_seconds(self.origins, other.origins)
+        if shared > 0.0:
+            raise EvidenceError(
+                f"both hold the same {shared:.2f} s of a recording, which would count twice; add each recording once"
+            )
+        if self.key.own != other.key.own:
+            raise EvidenceError(
+                "the recordings have sensor offsets of their own in one, and shared or none in the other; gather both "
+                "with the same nuisance and shared_offsets",
+                names=["own"],
+            )
+        if not self._same_recording(other):
+            self, other = self.closed(), other.closed()  # noqa: PLW0642
         for aspect in vars(self.key):
             mine, theirs = getattr(self.key, aspect), getattr(other.key, aspect)
-            if mine != theirs:
+            if mine != theirs and not (aspect == "weights" and bool(mine) == bool(theirs)):
                 raise EvidenceError(
                     f"evidence with different {aspect} does not add: {_shortened(mine)} here, {_shortened(theirs)} "
                     "there; gather both alike",
@@ -111,11 +98,6 @@ class Evidence:
                 )
         if (self.variance is None) != (other.variance is None):
             raise EvidenceError("evidence with a known variance and evidence without one do not add; gather both alike")
-        shared = shared_seconds(self.origins, other.origins)
-        if shared > 0.0:
-            raise EvidenceError(
-                f"both hold the same {shared:.2f} s of a recording, which would count twice; add each recording once"
-            )
         theirs = other.factor
         if not np.array_equal(self.independent, other.independent):
             # Another machine may have kept other columns of the same system: use those that were kept here.
@@ -127,6 +109,9 @@ class Evidence:
         here, there = self.totals, other.totals
         return replace(
             self,
+            key=self._pooled_key(other),
+            errors=(*self.errors, *other.errors)[:MOST_READ_BACK],
+            spent=self.spent + other.spent,
             factor=np.ascontiguousarray(total.matrix),
             variance=self._pooled_variance(other),
             sample_count=self.sample_count + other.sample_count,
@@ -142,6 +127,86 @@ class Evidence:
             },
             origins=merge_origins([*self.origins, *other.origins]),
         )
+
+    def _same_recording(self, other: Evidence) -> bool:
+        """Return whether both are parts of one recording, whose sensor errors are still columns of both."""
+        here, there = ({origin.sha256 for origin in each.origins} for each in (self, other))
+        if not (self.key.own and other.key.own and here & there):
+            return False
+        if here == there and len(here) == 1 and self.is_open and other.is_open:
+            return True
+        raise EvidenceError(
+            "both hold parts of one recording, and the sensor offsets of one were eliminated already; add the parts of "
+            "each recording before others"
+        )
+
+    def _pooled_key(self, other: Evidence) -> EvidenceKey:
+        """Return the key of the sum: this one, with the pooled noise."""
+        if self.key.weights == other.key.weights:
+            return self.key
+        counts = np.array([self.sample_count, other.sample_count], dtype=np.float64)
+        squares = np.square([self.key.weights, other.key.weights])
+        pooled = np.sqrt(counts @ squares / max(1.0, counts.sum()))
+        return replace(self.key, weights=tuple(pooled.tolist()))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the recording's own sensor errors are still columns of the factor, beside the robot's nuisances."""
+        return any(name in self.key.nuisance for name in self.key.own)
+
+    def closed(self, noise: float | None = None) -> Evidence:
+        """Eliminate the recording's own sensor errors, with their priors; see `steelyard.regression.recording_errors`.
+
+        Evidence that has none, or whose errors are eliminated already, is returned as it is.
+
+        Args:
+            noise: Standard deviation of a row, correlated samples counted, by which priors are weighed against rows; by
+                default estimated from the residual.
+        """
+        if not self.is_open:
+            return self
+        names, count = self.key.nuisance, len(self.independent)
+        own = [place for place, name in enumerate(names) if name in self.key.own]
+        kept = [place for place in range(len(names)) if place not in own]
+        priors = np.array(self.key.priors, dtype=np.float64)
+        scale = self._row_noise(priors) if noise is None else noise
+        with one_blas_thread():
+            left = eliminate_columns(self.factor, [count + place for place in own], scale / priors[own])
+        full = np.concatenate([left.rows[:, :count] @ self.dependence, left.rows[:, count:]], axis=1)
+        recording = self.origins[0].sha256 if self.origins else ""
+        found = RecordingErrors(recording, np.nan, tuple(names[place] for place in own), left.triangle, full, scale)
+        key = replace(self.key, nuisance=tuple(names[place] for place in kept), priors=tuple(priors[kept].tolist()))
+        return replace(self, key=key, factor=left.factor, errors=(*self.errors, found), spent=self.spent + left.taken)
+
+    def _row_noise(self, priors: FloatArray) -> float:
+        """Return the standard deviation of a row, correlated samples counted, from the residual of a free fit."""
+        inflation = self.sample_count / max(self.effective_count, 1e-300)
+        if self.variance is not None:
+            return float(np.sqrt(self.variance))
+        equations, count = self.row_count / inflation, len(self.independent)
+        columns = list(range(count, count + len(priors)))
+        variance = 1.0 if self.key.weights else 0.0
+        for _ in range(_MOST_ROUNDS):
+            before = variance
+            left = eliminate_columns(self.factor, columns, np.sqrt(variance * inflation) / priors)
+            freedom = equations - self.rank - left.taken
+            if freedom < 1.0:
+                return float(np.sqrt(inflation)) if self.key.weights else 0.0
+            variance = float(left.factor[-1, -1]) ** 2 / inflation / freedom
+            if abs(variance - before) <= _CONVERGED * variance:
+                break
+        return float(np.sqrt(variance * inflation))
+
+    def sensor_errors(self, parameters: Any, nuisance: Any = None) -> list[dict[str, float]]:
+        """Return the best sensor errors of each recording at given parameters, in the order in which they were added.
+
+        Args:
+            parameters: ``φ``, shape (n_links, 10) or flat.
+            nuisance: Values of the robot's nuisances, in the order of the key; zeros by default.
+        """
+        done = self.closed()
+        unknowns = np.concatenate([done.check_parameters(parameters), done.check_nuisance(nuisance)])
+        return [dict(zip(each.names, each.values(unknowns).tolist(), strict=True)) for each in done.errors]
 
     def _pooled_variance(self, other: Evidence) -> float | None:
         if self.variance is None or other.variance is None:
@@ -223,88 +288,77 @@ class Evidence:
 
         Args:
             parameters: ``φ``, shape (n_links, 10) or flat.
-            nuisance: Values of the nuisance columns; zeros by default. Their priors are not part of the cost.
+            nuisance: Values of the nuisance columns; zeros by default. Their priors are not part of the cost. Sensor
+                errors that were eliminated are at their best, priors counted.
         """
-        extra = np.zeros(len(self.key.nuisance)) if nuisance is None else np.asarray(nuisance, dtype=np.float64)
+        phi, extra = self.check_parameters(parameters), self.check_nuisance(nuisance)
+        residual = self.full_factor @ np.concatenate([phi, extra, [-1.0]])
+        return float(residual @ residual)
+
+    def check_parameters(self, parameters: Any) -> FloatArray:
+        """Return parameters of all links as one row; shape (10 n_links,).
+
+        Raises:
+            EvidenceError: They are not numbers, or of another count.
+        """
         try:
             phi = np.asarray(parameters, dtype=np.float64).ravel()
         except (TypeError, ValueError) as error:
             raise EvidenceError("the parameters must be an array of numbers") from error
-        if phi.size != self.parameter_count or extra.shape != (len(self.key.nuisance),):
-            raise EvidenceError(
-                f"cost needs {self.parameter_count} parameters and {len(self.key.nuisance)} nuisance values; "
-                f"given are {phi.size} and {extra.size}"
-            )
-        residual = self.full_factor @ np.concatenate([phi, extra, [-1.0]])
-        return float(residual @ residual)
+        if phi.size != self.parameter_count:
+            raise EvidenceError(f"the evidence needs {self.parameter_count} parameters; {phi.size} are given")
+        return phi
+
+    def check_nuisance(self, values: Any) -> FloatArray:
+        """Return nuisance values as one row, zeros for None.
+
+        Raises:
+            EvidenceError: They are of another count.
+        """
+        count = len(self.key.nuisance)
+        extra = np.zeros(count) if values is None else np.asarray(values, dtype=np.float64)
+        if extra.shape != (count,):
+            raise EvidenceError(f"the evidence needs {count} nuisance values; {extra.size} are given")
+        return extra
 
     def save(self, path: str | Path) -> None:
-        """Write the evidence to a file (.npz, plain arrays and JSON).
+        """Write the evidence to a file (.npz, plain arrays and JSON), all of it or nothing.
 
         Raises:
             EvidenceError: The file cannot be written.
         """
-        try:
-            with Path(path).open("wb") as file:
-                np.savez(
-                    file,
-                    key=np.array(json.dumps(asdict(self.key))),
-                    factor=self.factor,
-                    independent=self.independent,
-                    dependence=self.dependence,
-                    counts=np.array([self.sample_count, self.row_count], dtype=np.int64),
-                    effective_count=np.array(self.effective_count),
-                    channels=np.array(list(self.totals), dtype=np.str_),
-                    totals=np.array(list(self.totals.values()), dtype=np.float64).reshape(-1, 2),
-                    joints=np.array(list(self.travel), dtype=np.str_),
-                    travel=np.array(list(self.travel.values()), dtype=np.float64).reshape(-1, 2),
-                    origins=np.array(json.dumps(self.origins)),
-                    variance=np.array(np.nan if self.variance is None else self.variance),
-                )
-        except OSError as error:
-            raise EvidenceError(f"{path}: the evidence cannot be written ({error.strerror})") from error
+        from steelyard.regression.evidence_storage import save_evidence  # noqa: PLC0415  (it imports this module)
 
+        save_evidence(self, path)
 
-def load_evidence(path: str | Path) -> Evidence:
-    """Read evidence that `Evidence.save` wrote.
+    @classmethod
+    def from_rows(
+        cls,
+        model: Model,
+        rows: Any,
+        forces: Any,
+        *,
+        weights: Any = None,
+        effective_count: float | None = None,
+        label: str = "",
+    ) -> Evidence:
+        """Return the Evidence of a regressor that was computed elsewhere: ``rows · φ = forces``.
 
-    Raises:
-        EvidenceError: The file is missing, or is not evidence.
-    """
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        stored = json.loads(str(arrays["key"]))
-        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items()}
-        key = EvidenceKey(**fields)
-        return Evidence(
-            key,
-            arrays["factor"],
-            arrays["independent"],
-            arrays["dependence"],
-            int(arrays["counts"][0]),
-            float(arrays["effective_count"]),
-            int(arrays["counts"][1]),
-            _pairs(arrays["channels"], arrays["totals"]),
-            _pairs(arrays["joints"], arrays["travel"]),
-            tuple(
-                Origin(str(sha256), float(start), float(end))
-                for sha256, start, end in json.loads(str(arrays["origins"]))
-            ),
-            None if np.isnan(arrays["variance"]) else float(arrays["variance"]),
-        )
-    except FileNotFoundError as error:
-        raise EvidenceError(f"{path}: there is no such file; check the path") from error
-    except KeyError as error:
-        raise EvidenceError(
-            f"{path} is not a file of evidence, or of another version (it lacks {error}); gather it again"
-        ) from error
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise EvidenceError(f"{path} is not a file of evidence ({error}); gather it again") from error
+        Args:
+            model: The model; its parameters, in order, are the columns.
+            rows: ``Y``, shape (n, 10 n_links).
+            forces: ``f``, shape (n,).
+            weights: Standard deviation of each row's noise, one number or shape (n,), by which rows are whitened; None
+                gives plain sums.
+            effective_count: Number of independent rows, where rows are correlated; by default all.
+            label: Where the rows come from; only Evidence with equal labels adds.
 
+        Raises:
+            EvidenceError: A shape is wrong, a number is not finite, or a standard deviation is not positive.
+        """
+        from steelyard.regression.foreign_rows import factor_rows  # noqa: PLC0415  (it imports this module)
 
-def _pairs(names: Any, values: Any) -> dict[str, tuple[float, float]]:
-    return {str(name): (float(one), float(two)) for name, (one, two) in zip(names, values, strict=True)}
+        return factor_rows(model, rows, forces, weights, effective_count, label)
 
 
 def _condition(columns: FloatArray) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, groupby
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from steelyard.exceptions import EvidenceError, SteelyardError
 from steelyard.kinematics import one_blas_thread
 from steelyard.model import PARAMETER_COUNT
 from steelyard.motion import Motion, motion_from_arrays
-from steelyard.regression.evidence import Evidence, EvidenceKey
-from steelyard.regression.factor import Factor
+from steelyard.regression.chunk_factors import factor_chunks
+from steelyard.regression.evidence import Evidence
+from steelyard.regression.evidence_key import EvidenceKey
 from steelyard.regression.independence import independent_columns
 from steelyard.regression.noise import plan_noise
 from steelyard.regression.nuisance import plan_nuisance
-from steelyard.regression.origins import Origin, merge_origins, origins_of
+from steelyard.regression.origins import merge_origins
+from steelyard.regression.recording_errors import OWN_GROUPS
 from steelyard.regression.rows import all_columns
 from steelyard.regression.sensing import Sensing, plan_rows, plan_sensing, sensing_hash
 from steelyard.regression.system import System
@@ -35,9 +38,6 @@ _BYTES_IN_FLIGHT = 48e6
 """Bytes of rows and force maps that all workers hold together. Set by judgement: a quarter of the 200 MB that
 `benchmarks.core` allows, with chunks long enough that the factor is updated at the speed of a matrix product."""
 
-_MANY = 1000
-"""Origins of chunks that are collected before they are merged, so that a long stream does not fill memory."""
-
 
 def gather_evidence(
     model: Model,
@@ -49,6 +49,7 @@ def gather_evidence(
     unknown_wrenches: Sequence[str] = (),
     nuisance: Sequence[str] = (),
     priors: dict[str, float] | None = None,
+    shared_offsets: bool = False,
     sample_weights: Any = None,
     workers: int | None = None,
 ) -> Evidence:
@@ -70,6 +71,9 @@ def gather_evidence(
         unknown_wrenches: Frames at which an unknown wrench acts.
         nuisance: Groups of nuisance columns; see `steelyard.regression.nuisance.PRIORS`.
         priors: Standard deviations of their priors, by column or group.
+        shared_offsets: Whether offsets of wrench sensors and biases of accelerometers are the same in all recordings
+            that are added: nobody zeroed a sensor or switched it off in between. By default each recording has its own,
+            which are eliminated when Evidence adds; see `Evidence.closed`.
         sample_weights: Weight of each sample of a single Motion, shape (n,), on top of the whitening: factors on the
             squares of its rows, none negative.
         workers: Number of threads; by default one for each core.
@@ -83,18 +87,39 @@ def gather_evidence(
     threads = workers if workers is not None else os.cpu_count() or 1
     if threads < 1:
         raise EvidenceError(f"workers is {workers}; it must be at least 1")
+    sensed: dict[str, Any] = {"torques": torques, "withhold": withhold, "unknown_wrenches": unknown_wrenches}
+    options = {"weights": weights, "nuisance": nuisance, "priors": priors, **sensed}
+    motions = _checked(model, _sensing_of(model, first, **sensed), first, stream)
+    # Each recording has sensor errors of its own; motions of unknown origin are taken for one recording.
+    groups = groupby(motions, key=lambda each: "" if shared_offsets else each.origin)
+    parts = (_gather(model, each, options, factors, threads, shared=shared_offsets) for _, each in groups)
+    return reduce(add, parts)
+
+
+def _gather(
+    model: Model,
+    motions: Iterator[Motion],
+    options: dict[str, Any],
+    factors: FloatArray | None,
+    threads: int,
+    *,
+    shared: bool,
+) -> Evidence:
+    """Gather the Evidence of the motions of one recording; see `gather_evidence`."""
+    first = next(motions)
     with one_blas_thread():
-        sensed = {"torques": torques, "withhold": withhold, "unknown_wrenches": unknown_wrenches}
-        system = build_system(model, first, weights=weights, nuisance=nuisance, priors=priors, **sensed)
+        system = build_system(model, first, **options)
         sensing, extra, noise, gravity = system.sensing, system.nuisance, system.noise, _gravity(model, first)
         independent, dependence = independent_columns(model, first.base, sensing, gravity)
-        pieces = _pieces(model, sensing, first, stream, _chunk_size(system, threads))
+        size = _chunk_size(system, threads)
+        pieces = (piece for part in chain([first], motions) for piece in part.chunks(size))
         hinges = _hinges(model)
-        tally = _run(system, pieces, threads, factors, list(hinges.values()))
+        tally = factor_chunks(system, pieces, threads, factors, list(hinges.values()))
     factor = tally.factor
     if not np.all(np.isfinite(factor)):
         raise EvidenceError("the factor is not finite; a number in the motion or the model is far too large")
     linearised = any(column.group in ("accelerometer_bias", "imu_mounting") for column in extra)
+    own = [] if shared else [column for column in extra if column.group in OWN_GROUPS]
     key = EvidenceKey(
         links=model.links,
         tree=model.tree.sha256,
@@ -108,6 +133,8 @@ def gather_evidence(
         unknown=tuple(dict.fromkeys(source.name for source in sensing.unknown)),
         torques=sensing.torques,
         weights=() if noise is None else (*noise.wrenches.tolist(), *noise.torques.tolist(), *noise.floor.tolist()),
+        own=tuple(column.name for column in own),
+        own_priors=tuple(column.prior for column in own),
     )
     factor.setflags(write=False)
     channels = [*key.measured, *(joint for joint in key.torques for _ in range(model.joint(joint).velocity_size))]
@@ -252,10 +279,10 @@ def _refuse_moving_base(motion: Motion, gravity: FloatArray) -> None:
         )
 
 
-def _pieces(model: Model, sensing: Sensing, first: Motion, rest: Iterator[Motion], size: int) -> Iterator[Motion]:
-    """Yield all motions in chunks, each motion checked before it is used."""
+def _checked(model: Model, sensing: Sensing, first: Motion, rest: Iterator[Motion]) -> Iterator[Motion]:
+    """Yield all motions, each checked before it is used."""
     needed = {source.name.rpartition(".")[0] for source in sensing.measured}
-    yield from first.chunks(size)
+    yield first
     for number, part in enumerate(rest, start=2):
         try:
             part.check(model)
@@ -269,7 +296,7 @@ def _pieces(model: Model, sensing: Sensing, first: Motion, rest: Iterator[Motion
                 _refuse_moving_base(part, first.proper_acceleration[0])
         except SteelyardError as error:
             raise EvidenceError(f"motion number {number} of the stream: {error}") from error
-        yield from part.chunks(size)
+        yield part
 
 
 def _chunk_size(system: System, workers: int) -> int:
@@ -281,17 +308,6 @@ def _chunk_size(system: System, workers: int) -> int:
     return max(64, int(_BYTES_IN_FLIGHT / workers / (8.0 * plan.row_count * (system.width + maps))))
 
 
-@dataclass(eq=False)
-class _Totals:
-    """Sums over the chunks of a stream."""
-
-    factor: FloatArray
-    counts: FloatArray
-    totals: FloatArray
-    travel: FloatArray
-    origins: list[Origin]
-
-
 def _hinges(model: Model) -> dict[str, int]:
     """Return the column of each joint with one axis in a motion's `q`, by name."""
     first = 7 if model.base == "floating" else 0
@@ -300,61 +316,6 @@ def _hinges(model: Model) -> dict[str, int]:
         for index, body in enumerate(model.bodies)
         if index and body.joint.position_size == 1
     }
-
-
-def _run(
-    system: System, pieces: Iterable[Motion], workers: int, factors: FloatArray | None, hinges: list[int]
-) -> _Totals:
-    """Factor the chunks, each worker into its own factor, and add the workers' factors in order."""
-    triangles = [Factor(system.width) for _ in range(workers)]
-    counts = np.zeros((workers, 3))
-    totals: list[Any] = [0.0] * workers
-    travel = np.tile([[np.inf], [-np.inf]], (workers, 1, len(hinges)))
-    origins: list[Origin] = []
-    done = 0
-
-    def work(worker: int, piece: Motion, weights: FloatArray | None) -> None:
-        rows, kept = system.rows(piece)
-        if weights is not None:
-            rows *= np.repeat(np.sqrt(weights), len(rows) // len(piece))[:, None]
-        triangles[worker].add(rows)
-        used, share = _weigh(weights, len(piece))
-        counts[worker] += (used, share * piece.effective_count, share * kept)
-        positions = piece.q[:, hinges]
-        travel[worker, 0] = np.minimum(travel[worker, 0], positions.min(axis=0))
-        travel[worker, 1] = np.maximum(travel[worker, 1], positions.max(axis=0))
-        forces = system.forces(piece)
-        totals[worker] = totals[worker] + np.stack([forces.sum(axis=0), np.square(forces).sum(axis=0)])
-
-    with ThreadPoolExecutor(workers) as pool:
-        pending: list[Any] = [None] * workers
-        for number, piece in enumerate(pieces):
-            worker = number % workers
-            # At most one chunk for each worker is in memory, and each worker takes its chunks in order.
-            if pending[worker] is not None:
-                pending[worker].result()
-            weights = None if factors is None else factors[done : done + len(piece)]
-            pending[worker] = pool.submit(work, worker, piece, weights)
-            done += len(piece)
-            if len(origins) > _MANY:
-                origins = list(merge_origins(origins))
-            origins += origins_of(piece)
-        for future in pending:
-            if future is not None:
-                future.result()
-    for other in triangles[1:]:
-        triangles[0].add(np.array(other.matrix))
-    extremes = np.stack([travel[:, 0].min(axis=0), travel[:, 1].max(axis=0)])
-    return _Totals(np.array(triangles[0].matrix), counts.sum(axis=0), np.asarray(sum(totals)), extremes, origins)
-
-
-def _weigh(weights: FloatArray | None, count: int) -> tuple[int, float]:
-    """Return how many samples have any weight, and their effective number as a share of all samples."""
-    if weights is None:
-        return count, 1.0
-    squares = float(np.sum(np.square(weights)))
-    effective = float(np.sum(weights)) ** 2 / squares if squares > 0.0 else 0.0
-    return int(np.count_nonzero(weights)), effective / count
 
 
 def _sample_weights(motion: Any, first: Motion, weights: Any) -> FloatArray | None:
