@@ -75,6 +75,8 @@ if TYPE_CHECKING:
         write_offsets,
     )
     from steelyard.payload import PayloadFinding, find_payload
+    from steelyard.preparation import Preparation, load_preparation
+    from steelyard.preparation.prepare import prepare
     from steelyard.recording import Recording, join_recordings, read_recording
     from steelyard.regression import (
         Evidence,
@@ -129,6 +131,7 @@ __all__ = [
     "PoseNoise",
     "PoseSet",
     "PositiveInertia",
+    "Preparation",
     "Recording",
     "RecordingError",
     "RecordingWarning",
@@ -162,9 +165,11 @@ __all__ = [
     "load_estimate",
     "load_evidence",
     "load_model",
+    "load_preparation",
     "motion_from_generalized",
     "parse_constraints",
     "plan_motion",
+    "prepare",
     "project_to_interior",
     "read_offsets",
     "read_recording",
@@ -194,6 +199,7 @@ _ROOMS = (
     "payload",
     "validation",
     "inspection",
+    "preparation",
     "calibration",
     "stance",
     "drafting",

@@ -3,7 +3,14 @@
 from steelyard.motion.base_choice import BASES
 from steelyard.motion.base_state import neutral_posture, sole_normal
 from steelyard.motion.channels import smooth_columns
-from steelyard.motion.encoder_offsets import read_offsets, units_of, write_calibrated_model, write_offsets
+from steelyard.motion.encoder_offsets import (
+    OffsetsLike,
+    as_offsets,
+    read_offsets,
+    units_of,
+    write_calibrated_model,
+    write_offsets,
+)
 from steelyard.motion.frame_motion import body_motions, frame_motion, tree_motion
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
@@ -17,6 +24,8 @@ __all__ = [
     "LONGEST_GAP",
     "Base",
     "Motion",
+    "OffsetsLike",
+    "as_offsets",
     "body_motions",
     "butterworth",
     "check_offsets",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Base = Literal["imu", "sole", "pose", "fixed"]
 BASES: tuple[Base, ...] = ("imu", "sole", "pose", "fixed")
+SOURCES: dict[type[BaseSource], Base] = {ImuBase: "imu", SoleBase: "sole", PoseBase: "pose", FixedBase: "fixed"}
 
 
 def choose_base(

@@ -46,6 +46,8 @@ class Motion:
         contacts: By sole, whether it is on the ground, shape (n,); a sole not named always is.
         sample_rate: Sample rate, Hz.
         bandwidth: Noise-equivalent bandwidth (Hz) of the filter of all channels; None without a filter.
+        cutoff: Frequency (Hz) at half power of that filter; None without one.
+        source: Where the base link's motion comes from: "imu", "sole", "pose" or "fixed"; empty if unknown.
         orientation: Quaternion x y z w of the base link in the world, shape (n, 4), or None.
         origin: Identity of the recording (`Recording.origin`); empty if unknown.
         notes: Choices made by the reconstruction, one sentence each.
@@ -64,6 +66,8 @@ class Motion:
     contacts: Mapping[str, np.ndarray[Any, np.dtype[np.bool_]]] = field(default_factory=dict)
     sample_rate: float = 1.0
     bandwidth: float | None = None
+    cutoff: float | None = None
+    source: str = ""
     orientation: FloatArray | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()

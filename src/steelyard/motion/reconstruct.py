@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import MotionError
-from steelyard.motion.base_choice import Base, choose_base
+from steelyard.motion.base_choice import SOURCES, Base, choose_base
 from steelyard.motion.base_state import ImuBase, PoseBase
 from steelyard.motion.channels import read_channels
 from steelyard.motion.cutoff import HIGHEST, choose_cutoff
@@ -289,6 +289,8 @@ class _Plan:
             torques=read_torques(self.model, channels),
             sample_rate=channels.rate / step,
             bandwidth=min(self.bandwidth, self.smoothing.bandwidth(channels.rate)),
+            cutoff=self.smoothing.cutoff,
+            source=SOURCES[type(self.source)],
             orientation=base.orientation,
             origin=self.recording.origin,
             notes=self.notes,

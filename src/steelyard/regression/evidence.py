@@ -52,6 +52,8 @@ class Evidence:
         variance: Variance of the rows if it is known; None if it is to be estimated from the residual.
         errors: Eliminated sensor errors of the recordings, to be read back; see `sensor_errors`.
         spent: Number of equations that determining them took.
+        preparation: What was chosen before gathering, as `Preparation.to_dict` returns it; empty where Evidence was
+            gathered from motions.
     """
 
     key: EvidenceKey
@@ -67,6 +69,7 @@ class Evidence:
     variance: float | None = None
     errors: tuple[RecordingErrors, ...] = ()
     spent: float = 0.0
+    preparation: Mapping[str, Any] = field(default_factory=dict)
 
     def __radd__(self, other: object) -> Evidence:
         # sum() starts from 0.

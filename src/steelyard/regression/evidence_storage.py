@@ -49,6 +49,7 @@ def save_evidence(evidence: Evidence, path: str | Path) -> None:
                 origins=np.array(json.dumps(evidence.origins)),
                 variance=np.array(np.nan if evidence.variance is None else evidence.variance),
                 errors=np.array(json.dumps(heads)),
+                preparation=np.array(json.dumps(dict(evidence.preparation))),
                 **blocks,
             )
     except OSError as error:
@@ -88,6 +89,7 @@ def load_evidence(path: str | Path) -> Evidence:
             tuple(_errors_of(head, arrays[f"errors_{number}"])
                   for number, head in enumerate(json.loads(str(arrays["errors"])))),
             float(spent),
+            json.loads(str(arrays["preparation"])),
         )  # fmt: skip
     except FileNotFoundError as error:
         raise EvidenceError(f"{path}: there is no such file; check the path") from error

@@ -1,0 +1,15 @@
+"""Preparation: everything that is chosen once, between raw recordings and their Evidence."""
+
+from steelyard.preparation.preparation import Preparation, PreparedRecording, load_preparation
+from steelyard.preparation.prepare import prepare
+from steelyard.preparation.sources import RecordingLike, naming, open_recording
+
+__all__ = [
+    "Preparation",
+    "PreparedRecording",
+    "RecordingLike",
+    "load_preparation",
+    "naming",
+    "open_recording",
+    "prepare",
+]
