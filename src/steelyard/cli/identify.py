@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from steelyard.cli.output_folder import Writer, check_folder, name_model_file, write_json, write_together
-from steelyard.cli.preparation import NoiseSource, prepare_sensors
+from steelyard.cli.prepared_recordings import PreparedRecordings, load_offsets
 from steelyard.cli.progress import show_progress, show_task
-from steelyard.cli.recording_reader import Reader, gather_each, load_offsets
 from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
     Force,
+    NoiseSource,
     Nuisances,
     OffsetsFile,
     Quiet,
@@ -172,47 +172,47 @@ def identify(
     source: BaseName | None = base.value if base else None
     hidden = withhold or ()
     with show_progress(quiet=quiet) as progress:
-        sensors = prepare_sensors(
-            model, recordings[0], progress, base=source, offsets=added, nuisance=chosen, noise=noise, withhold=hidden
+        road = PreparedRecordings.prepare(
+            model,
+            recordings,
+            progress,
+            base=source,
+            offsets=added,
+            nuisance="auto" if chosen is None else chosen,
+            noise=noise.request,
+            withhold=hidden,
         )
-        reader = Reader(model, source, progress, added, sensors.delays)
-        evidence = gather_each(
-            model, reader, recordings, weights=sensors.weights, nuisance=sensors.nuisance, withhold=hidden
-        )
+        evidence = road.gather()
         with show_task(progress, f"Identifying ({method})", _SECONDS_PER_LINK * len(model.links)):
             estimate = identify_parameters(
                 model, evidence, method=method, parameters=wanted, mirror=mirror, constraints=constraints, **options
             )
     _ = estimate.parameters  # those of a failed estimate raise, with the remedy
-    estimate = replace(
-        estimate, options={**estimate.options, "delays": dict(sensors.delays), "encoder_offsets": dict(added)}
-    )
     shown = with_shell_notes(estimate)
-    _print(console, reader, sensors.notes, shown.summary(width=console.width))
+    road.print_notes(console)
+    print_summary(console, shown.summary(width=console.width))
 
-    validation, remarks = None, (*sensors.notes, *reader.remarks)
+    validation = None
     applied = ROBOT if zeroed else tuple(PRIORS)
     if unseen:
         with show_progress(quiet=quiet) as progress:
-            second = Reader(model, source, progress, added, sensors.delays)
-            with second.naming():
-                validation = validate(estimate, second.motions(unseen), nuisance=applied)
-        remarks += second.remarks
-        _print(console, second, (), with_shell_notes(validation).summary())
+            validation = validate(estimate, road.on(progress).motions(unseen), nuisance=applied)
+        road.print_notes(console)
+        print_summary(console, with_shell_notes(validation).summary())
 
     page = Report(
         shown,
         evidence=sum(evidence[1:], start=evidence[0]),
         validation=None if validation is None else with_shell_notes(validation),
         offsets=added,
-        remarks=tuple(map(in_shell_words, remarks)),
+        remarks=tuple(map(in_shell_words, road.remarks)),
         command=shlex.join(["steelyard", *sys.argv[1:]]),
     )
     with show_progress(quiet=quiet) as progress:
         if report:
-            third = Reader(model, source, progress, added, sensors.delays)
-            training = _trace(third, estimate, recordings, "training", tuple(PRIORS))
-            page = replace(page, traces=(*training, *_trace(third, estimate, unseen or [], "unseen", applied)))
+            road.on(progress)
+            training = _trace(road, estimate, recordings, "training", tuple(PRIORS))
+            page = replace(page, traces=(*training, *_trace(road, estimate, unseen or [], "unseen", applied)))
         drawn = None if sample is None else _draw(estimate, sample, progress)
         files, notes = _write(output, names, estimate, validation, page.write if report else None, drawn)
     _print_end(console, page, files, notes)
@@ -238,13 +238,6 @@ def _write(
     return write_together(folder, dict(zip(names, chosen, strict=True))), notes
 
 
-def _print(console: Console, reader: Reader, notes: Sequence[str], summary: str) -> None:
-    reader.print_notes(console)
-    for note in notes:
-        print_note(console, f"  {note}")
-    print_summary(console, summary)
-
-
 def _print_end(console: Console, page: Report, files: Sequence[Path], notes: Sequence[str]) -> None:
     for line in sum_up(page):
         print_note(console, line, "bold")
@@ -264,15 +257,13 @@ def _draw(estimate: Estimate, count: int, progress: Progress) -> Writer:
 
 
 def _trace(
-    reader: Reader, estimate: Estimate, paths: Sequence[Path], purpose: Purpose, nuisance: Sequence[str]
+    road: PreparedRecordings, estimate: Estimate, paths: Sequence[Path], purpose: Purpose, nuisance: Sequence[str]
 ) -> list[Trace]:
     """Return what the report plots of each recording."""
-    traces = []
-    for path in paths:
-        with reader.naming():
-            motions = reader.motions([path], dense=True)
-            traces.append(trace_motions(estimate, motions, name=path.name, purpose=purpose, nuisance=nuisance))
-    return traces
+    return [
+        trace_motions(estimate, road.motions([path], dense=True), name=path.name, purpose=purpose, nuisance=nuisance)
+        for path in paths
+    ]
 
 
 def _parse_constraints(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:

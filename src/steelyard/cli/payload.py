@@ -9,9 +9,8 @@ import typer
 from rich.console import Console
 
 from steelyard.cli.output_folder import check_file, write_result
-from steelyard.cli.preparation import prepare_sensors
+from steelyard.cli.prepared_recordings import PreparedRecordings, load_offsets
 from steelyard.cli.progress import show_progress, show_task
-from steelyard.cli.recording_reader import Reader, gather_each, load_offsets
 from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
@@ -26,7 +25,7 @@ from steelyard.cli.shared_options import (
     choose_nuisances,
 )
 from steelyard.cli.shell_options import with_shell_notes
-from steelyard.cli.terminal import print_note, print_summary
+from steelyard.cli.terminal import print_summary
 from steelyard.model import load_model
 from steelyard.motion import Base as BaseName
 from steelyard.payload import choose_links, find_payload
@@ -99,21 +98,19 @@ def payload(
     console = Console(quiet=quiet or as_json)
     source: BaseName | None = base.value if base else None
     with show_progress(quiet=quiet) as progress:
-        sensors = prepare_sensors(
+        # Sensors count as the same in all recordings: find_payload compares that with sensors zeroed in between.
+        road = PreparedRecordings.prepare(
             model,
-            (empty or recordings)[0],
+            [*empty, *recordings],
             progress,
             base=source,
             offsets=added,
-            nuisance=chosen,
+            delays="all",
+            nuisance="auto" if chosen is None else chosen,
             withhold=hidden,
-            all_delays=True,
+            shared_offsets=True,
         )
-        reader = Reader(model, source, progress, added, sensors.delays)
-        evidence = gather_each(
-            model, reader, [*empty, *recordings], weights=sensors.weights, nuisance=sensors.nuisance, withhold=hidden
-        )
-        before, after = evidence[: len(empty)], evidence[len(empty) :]
+        before, after = road.gather(empty), road.gather(recordings)
         with show_task(progress, "Searching for payloads", _SECONDS_PER_LINK * len(model.links) * most):
             finding = find_payload(
                 model,
@@ -126,9 +123,7 @@ def payload(
                 most=most,
                 least_mass=least_mass,
             )
-    reader.print_notes(console)
-    for note in sensors.notes:
-        print_note(console, f"  {note}")
+    road.print_notes(console)
     print_summary(console, with_shell_notes(finding).summary(min(console.width, 100)))
-    plain = {**finding.to_dict(), "delays": dict(sensors.delays), "nuisance": list(sensors.nuisance)}
+    plain = {**finding.to_dict(), "delays": dict(road.prepared.delays), "nuisance": list(road.prepared.nuisance)}
     write_result(console, plain, output, as_json=as_json)

@@ -35,6 +35,20 @@ class BaseOption(enum.StrEnum):
 
 assert {*BaseOption} | {"fixed"} == {*BASES}  # noqa: S101  (typer needs an enum of the same names)
 
+
+class NoiseSource(enum.StrEnum):
+    """Where the noise of the sensors is taken from."""
+
+    FOUND = "found"
+    USUAL = "usual"
+    EQUAL = "equal"
+
+    @property
+    def request(self) -> str | None:
+        """The same as an argument of `prepare`."""
+        return {"found": "auto", "usual": "default"}.get(self.value)
+
+
 SetupName = Annotated[
     str,
     typer.Argument(

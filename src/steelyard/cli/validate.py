@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,8 @@ import typer
 from rich.console import Console
 
 from steelyard.cli.output_folder import check_file, write_result
+from steelyard.cli.prepared_recordings import PreparedRecordings, load_offsets
 from steelyard.cli.progress import show_progress
-from steelyard.cli.recording_reader import Reader, load_offsets
 from steelyard.cli.shared_options import (
     AsJson,
     BaseChoice,
@@ -28,7 +29,7 @@ from steelyard.cli.terminal import print_note, print_summary
 from steelyard.identification import load_estimate
 from steelyard.recording import find_format
 from steelyard.regression import PRIORS
-from steelyard.validation import ROBOT
+from steelyard.validation import ROBOT, preparation_for
 from steelyard.validation import validate as validate_estimate
 from steelyard.wording import in_words
 
@@ -73,8 +74,11 @@ def validate(
         raise typer.BadParameter("it sets already what is applied; leave out --zeroed", param_hint="--nuisance")
     applied = chosen if chosen is not None else ROBOT if zeroed else tuple(PRIORS)
     found = load_estimate(estimate)
-    added = dict(found.options.get("encoder_offsets", {})) if offsets is None else load_offsets(found.model, offsets)
-    delays = dict(found.options.get("delays", {}))
+    prepared = preparation_for(found)
+    if offsets is not None:
+        prepared = replace(prepared, offsets=load_offsets(found.model, offsets))
+    if base is not None:
+        prepared = replace(prepared, base=base.value, imu=None)
     for path in recordings:
         find_format(path)
     if output is not None:
@@ -82,12 +86,11 @@ def validate(
 
     console = Console(quiet=quiet or as_json)
     with show_progress(quiet=quiet) as progress:
-        reader = Reader(found.model, base.value if base else None, progress, added, delays)
-        with reader.naming():
-            validation = validate_estimate(found, reader.motions(recordings), nuisance=applied, withhold=withhold)
-    reader.print_notes(console)
-    if delays:
-        late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in delays.items()])
+        road = PreparedRecordings(prepared, progress)
+        validation = validate_estimate(found, road.motions(recordings), nuisance=applied, withhold=withhold)
+    road.print_notes(console)
+    if prepared.delays:
+        late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in prepared.delays.items()])
         print_note(console, f"  delays are corrected as for the estimate: {late}", "dim")
     print_summary(console, with_shell_notes(validation).summary())
     write_result(console, validation.to_dict(), output, as_json=as_json)

@@ -12,6 +12,7 @@ from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverErro
 from steelyard.identification.estimate.base_parameters import find_base_parameters
 from steelyard.identification.estimate.estimate import Estimate, Fit
 from steelyard.identification.estimate.estimate_notes import write_notes
+from steelyard.identification.estimate.sensor_errors import mean_errors, read_sensor_errors
 from steelyard.identification.methods.reference_bodies import about_projection, impossible_frozen, possible_model
 from steelyard.identification.methods.registry import OPTIONS, SOLVERS, refuse_any
 from steelyard.identification.methods.solution import PHYSICAL, Solution, Task
@@ -116,6 +117,9 @@ def identify(
         )
     shared = {"method": method, "parameters": unknowns.label, "mirror": bool(mirror), "start": start, **options}
     shared |= solution.options or {}
+    scale = float(shared.get("noise_factor") or 1.0)
+    nuisance = problem.nuisance(found, scale)
+    errors = read_sensor_errors(evidence, found, nuisance, covariance, scale * problem.noise)
     estimate = Estimate(
         model=model,
         method=method,
@@ -126,7 +130,9 @@ def identify(
         determined=determined.reshape(found.shape),
         base=base,
         active=solution.active,
-        nuisance=problem.nuisance(found, float(shared.get("noise_factor") or 1.0)),
+        nuisance={**mean_errors(errors), **nuisance},
+        sensor_errors=errors,
+        preparation=evidence.preparation,
         fit=fit,
         mass_scale=problem.mass_scale,
         notes=(),

@@ -1,6 +1,6 @@
 """Preparation: everything that is chosen once, between raw recordings and their Evidence."""
 
-from steelyard.preparation.preparation import Preparation, PreparedRecording, load_preparation
+from steelyard.preparation.preparation import Preparation, PreparedRecording, load_preparation, preparation_of
 from steelyard.preparation.prepare import prepare
 from steelyard.preparation.sources import RecordingLike, naming, open_recording
 
@@ -11,5 +11,6 @@ __all__ = [
     "load_preparation",
     "naming",
     "open_recording",
+    "preparation_of",
     "prepare",
 ]

@@ -3,7 +3,7 @@
 from steelyard.validation.bootstrap import Gain
 from steelyard.validation.error_statistics import CANDIDATES, Candidates
 from steelyard.validation.prediction import AXES, UNITS, Prediction
-from steelyard.validation.validation import ROBOT, Validation, plan_predictor, validate
+from steelyard.validation.validation import ROBOT, Validation, plan_predictor, preparation_for, validate
 
 __all__ = [
     "AXES",
@@ -15,5 +15,6 @@ __all__ = [
     "Prediction",
     "Validation",
     "plan_predictor",
+    "preparation_for",
     "validate",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
 from steelyard.kinematics import one_blas_thread
 from steelyard.motion import Motion
+from steelyard.preparation import Preparation, RecordingLike, preparation_of
+from steelyard.recording import Recording
 from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
 from steelyard.validation.error_statistics import CANDIDATES
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.identification import Estimate
     from steelyard.model import Model
+    from steelyard.motion import Base
     from steelyard.regression import Sensing
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.error_statistics import Candidates, ErrorStatistics
@@ -154,7 +158,7 @@ class Validation:
 
 def validate(
     estimate: Estimate,
-    motion: Motion | Iterable[Motion],
+    motion: Motion | RecordingLike | Iterable[Motion | RecordingLike],
     *,
     truth: Any = None,
     level: float = 0.95,
@@ -162,7 +166,8 @@ def validate(
     withhold: Sequence[str] | None = None,
     unknown_wrenches: Sequence[str] | None = None,
     torques: Sequence[str] | None = None,
-    nuisance: Sequence[str] = ROBOT,
+    nuisance: Sequence[str] | None = None,
+    zeroed: bool = False,
 ) -> Validation:
     """Validate an estimate on a motion, beside the reference, the mass-corrected reference, and the truth.
 
@@ -171,7 +176,8 @@ def validate(
 
     Args:
         estimate: The estimate.
-        motion: A Motion of the same model, or several in sequence, all with the same base link and sensors.
+        motion: A recording or its path, or several, prepared as the estimate's were; or a Motion of the same model, or
+            several in sequence, all with the same base link and sensors.
         truth: The true parameters where known, shape (n_links, 10), or an object with `parameters`.
         level: Confidence level of the bootstrap intervals.
         seed: Of the bootstrap.
@@ -179,8 +185,9 @@ def validate(
         unknown_wrenches: Frames at which an unknown wrench acts; by default those of the estimate.
         torques: Names or patterns of joints whose torques are predicted; by default those that the estimate used and
             the motion has.
-        nuisance: Groups of the estimate's nuisance values to apply; by default those of the robot (friction, rotor
-            inertia, torque ripple), not those that drift (offsets, biases, mounting).
+        nuisance: Groups of the estimate's nuisance values to apply; by default all that were estimated.
+        zeroed: Whether sensors were zeroed or mounted anew since the training recordings: only those of the robot
+            (friction, rotor inertia, torque ripple) are applied then, not offsets, biases and mounting.
 
     Raises:
         MotionError: A motion is empty or does not fit the model, or two have different base links.
@@ -190,8 +197,11 @@ def validate(
     """
     if isinstance(level, bool) or not isinstance(level, (int, float, np.number)) or not 0.0 < level < 1.0:
         raise EvidenceError(f"the level is {level!r}; it must be between 0 and 1, such as 0.95")
-    first, rest = _first_of(estimate.model, motion)
-    predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, nuisance)
+    if nuisance is not None and zeroed:
+        raise EvidenceError("nuisance= sets what is applied; leave out zeroed=")
+    applied = nuisance if nuisance is not None else ROBOT if zeroed else tuple(PRIORS)
+    first, rest = _first_of(estimate.model, _as_motions(estimate, motion))
+    predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, applied)
     tally = Tally(predictor, predictor.plan, truth is not None)
     with one_blas_thread():
         for chunk in _chunks(predictor, first, rest):
@@ -259,6 +269,38 @@ def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> boo
     if group == "wrench_offset":
         return any(f"{source.name}.offset" in values for source in sensing.measured)
     return any(name.startswith(f"{group}.") for name in values)
+
+
+def preparation_for(estimate: Estimate) -> Preparation:
+    """Return the Preparation that an estimate was made with, for other recordings of the same robot.
+
+    Raises:
+        RecordingError: What the estimate holds is no Preparation of its model.
+    """
+    if estimate.preparation:
+        return preparation_of(estimate.preparation, estimate.model, "the estimate's preparation")
+    # Gathered from motions: nothing was chosen, and recordings are taken as they are.
+    base: Base = "fixed" if estimate.model.base == "fixed" else "imu"
+    return Preparation(estimate.model, base, None, None, {}, {}, None, "default", ())
+
+
+def _as_motions(estimate: Estimate, given: Any) -> Any:
+    """Return motions, of recordings prepared as the estimate's were."""
+    several = [given] if isinstance(given, str | Path | Recording | Motion) else given
+    if not isinstance(several, Iterable):
+        return given
+    prepared: list[Preparation] = []
+
+    def motions() -> Iterator[Any]:
+        for each in several:
+            if isinstance(each, str | Path | Recording):
+                if not prepared:
+                    prepared.append(preparation_for(estimate))
+                yield from prepared[0].motions(each)
+            else:
+                yield each
+
+    return motions()
 
 
 def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:

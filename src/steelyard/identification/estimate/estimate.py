@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.identification.estimate.base_parameters import BaseParameters
+    from steelyard.identification.estimate.sensor_errors import SensorErrors
     from steelyard.identification.sampling.drawn_models import DrawnModels
     from steelyard.identification.sampling.posterior import Posterior
     from steelyard.identification.solvers.certificate import Certificate
@@ -102,7 +103,8 @@ class Estimate:
             "geometric", of this one); equations are known to both, and other constraints to neither.
         base: The base parameters by least squares, without a prior.
         active: Active bounds and constraints, by name.
-        nuisance: Values of the nuisance parameters, by name.
+        nuisance: Values of the nuisance parameters, by name; of those that each recording has of its own, the mean over
+            recordings.
         fit: Goodness of fit.
         mass_scale: The one factor on the reference that fits the data best: the mass-corrected model.
         notes: Remarks, a sentence or two each.
@@ -113,6 +115,9 @@ class Estimate:
         levels: Results of the levels of a hierarchy.
         posterior: The density that `sample` draws from; None where the method has none.
         belief_freedom: Degrees of freedom of the model error where it was estimated from the data; else infinite.
+        sensor_errors: Offsets and biases that each recording's sensors have of their own.
+        preparation: What was chosen before gathering, as `Preparation.to_dict` returns it; empty where Evidence was
+            gathered from motions. `validate` prepares unseen recordings alike.
     """
 
     model: Model
@@ -135,6 +140,8 @@ class Estimate:
     levels: tuple[LevelReport, ...] = ()
     posterior: Posterior | None = None
     belief_freedom: float = np.inf
+    sensor_errors: tuple[SensorErrors, ...] = ()
+    preparation: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def parameters(self) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.estimate.base_parameters import BaseParameters
 from steelyard.identification.estimate.estimate import Estimate, Fit, LevelReport, Status
+from steelyard.identification.estimate.sensor_errors import SensorErrors
 from steelyard.identification.sampling.posterior import Posterior
 from steelyard.identification.solvers.certificate import Certificate
 from steelyard.model import build_model, describe_document, parse_setup, parse_xml, setup_tables
@@ -51,6 +52,8 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
         },
         "active": list(estimate.active),
         "nuisance": dict(estimate.nuisance),
+        "sensor_errors": [asdict(each) for each in estimate.sensor_errors],
+        "preparation": _as_json(dict(estimate.preparation)),
         "fit": {name: _plain(value) for name, value in asdict(estimate.fit).items()},
         "mass_scale": estimate.mass_scale,
         "notes": list(estimate.notes),
@@ -131,7 +134,8 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
     shapes = {"groupings": (rank, unknowns), "covariance": (rank, rank)}
     arrays = {name: _array(base, name, shapes.get(name, (rank,))) for name in _BASE_ARRAYS}
     fields: dict[str, Any] = {name: _tuple(value) for name, value in stored["key"].items()}
-    fields["priors"] = tuple(np.inf if prior is None else float(prior) for prior in stored["key"]["priors"])
+    for name in ("priors", "own_priors"):
+        fields[name] = tuple(np.inf if prior is None else float(prior) for prior in stored["key"].get(name, ()))
     fit: dict[str, Any] = {name: np.inf if value is None else value + 0 for name, value in stored["fit"].items()}
     return Estimate(
         model=model,
@@ -151,6 +155,8 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
         ),
         active=tuple(stored["active"]),
         nuisance=dict(stored["nuisance"]),
+        sensor_errors=tuple(SensorErrors(**each) for each in stored.get("sensor_errors", ())),
+        preparation=dict(stored.get("preparation", {})),
         fit=Fit(**fit),
         mass_scale=float(stored["mass_scale"]),
         notes=tuple(stored["notes"]),
