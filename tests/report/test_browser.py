@@ -47,18 +47,39 @@ def files(tmp_path_factory) -> Path:
 
 
 def opened(browser: Browser, path: Path, **how: Any) -> tuple[Page, list[str]]:
-    page = browser.new_page(**{"viewport": {"width": 1280, "height": 900}, **how})
+    page = browser.new_page(**{"viewport": {"width": 800, "height": 600}, **how})
     trouble = watch(page)
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready=true]", timeout=WAIT)
     return page, trouble
 
 
+@pytest.fixture(scope="module")
+def light(browser, files) -> Iterator[tuple[Page, list[str]]]:
+    """The report, opened once for the tests that look at different parts of it, with what went wrong in any of them."""
+    page, trouble = opened(browser, files / "report.html")
+    yield page, trouble
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def dark(browser, files) -> Iterator[tuple[Page, list[str], bytes]]:
+    """The report as a reader opens it who likes it dark, printed before anybody scrolled."""
+    page, trouble = opened(browser, files / "report.html", color_scheme="dark")
+    page.evaluate(
+        "addEventListener('beforeprint', () => { window.printed = [...document.querySelectorAll("
+        "'.plot[data-figure]')].map(each => [each.dataset.figure, each.closest('[hidden]') === null, "
+        "each.querySelectorAll('.scatterlayer path, .barlayer path, .heatmaplayer image').length]); })"
+    )
+    yield page, trouble, page.pdf(format="A4")
+    page.close()
+
+
 def draw_everything(page: Page) -> int:
     """Goes through the page as a reader does, every recording included; gives how many plots there are."""
     for tab in page.query_selector_all("[role=tab]"):
         tab.click()
-        for plot in page.query_selector_all(".plot:visible"):
+        for plot in page.query_selector_all(".plot:visible:not([data-drawn=true])"):
             plot.scroll_into_view_if_needed()
             page.wait_for_function("each => each.dataset.drawn === 'true'", arg=plot, timeout=WAIT)
     return len(page.query_selector_all(".plot[data-drawn=true]"))
@@ -77,8 +98,8 @@ def colours(pixels: np.ndarray) -> set[tuple[int, ...]]:
     return {tuple(value) for value, count in zip(values.tolist(), counts, strict=True) if count > 150}
 
 
-def test_every_plot_is_drawn_without_an_error_or_a_request(browser, files):
-    page, trouble = opened(browser, files / "report.html")
+def test_every_plot_is_drawn_without_an_error_or_a_request(light):
+    page, trouble = light
     assert draw_everything(page) == len(page.query_selector_all(".plot"))
     for plot in page.query_selector_all(".plot[data-figure]"):
         marks = plot.query_selector_all(".scatterlayer path, .barlayer path, .heatmaplayer image")
@@ -86,11 +107,10 @@ def test_every_plot_is_drawn_without_an_error_or_a_request(browser, files):
     assert page.query_selector("#robot-view canvas") is not None
     assert not page.is_visible("#trouble")
     assert trouble == []
-    page.close()
 
 
-def test_links_have_colours_that_change_with_the_switch(browser, files):
-    page, trouble = opened(browser, files / "report.html")
+def test_links_have_colours_that_change_with_the_switch(light):
+    page, trouble = light
     page.query_selector("#robot-view").scroll_into_view_if_needed()
     page.wait_for_selector("#robot-view[data-drawn=true]", timeout=WAIT)
 
@@ -100,7 +120,8 @@ def test_links_have_colours_that_change_with_the_switch(browser, files):
         )
 
     def settled() -> np.ndarray:
-        page.wait_for_timeout(400)
+        # What was asked for is drawn at the next frame.
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return picture(page, "#robot-view")
 
     before, seen = shades(), settled()
@@ -135,11 +156,10 @@ def test_links_have_colours_that_change_with_the_switch(browser, files):
     page.click("[data-view=front]")
     assert np.mean(np.any(settled() != turned, axis=2)) > 0.005
     assert trouble == []
-    page.close()
 
 
-def test_tables_sort_with_the_keyboard(browser, files):
-    page, trouble = opened(browser, files / "report.html")
+def test_tables_sort_with_the_keyboard(light):
+    page, trouble = light
     page.focus("#link-table thead th:nth-child(3) .sort")
     page.keyboard.press("Enter")
 
@@ -157,28 +177,16 @@ def test_tables_sort_with_the_keyboard(browser, files):
     assert page.is_visible("#panel-wrench-1")
     assert not page.is_visible("#panel-wrench-0")
     assert trouble == []
-    page.close()
 
 
-def test_dark_is_dark_and_follows_the_readers_wish(browser, files):
-    page, trouble = opened(browser, files / "report.html", color_scheme="dark")
-    page.query_selector("#validation").scroll_into_view_if_needed()
-    assert picture(page, "#validation").mean() < 80
-    page.click("#theme")
-    assert picture(page, "#validation").mean() > 200
-    assert trouble == []
-    page.close()
-
-
-def test_the_wheel_scrolls_the_page_over_the_robot(browser, files):
-    page, _ = opened(browser, files / "report.html")
+def test_the_wheel_scrolls_the_page_over_the_robot(light):
+    page, _ = light
     page.query_selector("#robot-view").scroll_into_view_if_needed()
     box = page.query_selector("#robot-view").bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
     before = page.evaluate("scrollY")
     page.mouse.wheel(0, 300)
     page.wait_for_function("least => scrollY > least", arg=before + 100, timeout=10_000)
-    page.close()
 
 
 @pytest.mark.parametrize("width", [390, 1366])
@@ -189,14 +197,8 @@ def test_it_fits_a_phone_and_a_laptop(browser, files, width):
     page.close()
 
 
-def test_it_prints_with_the_robot_and_every_recording_before_anybody_scrolled(browser, files, tmp_path):
-    page, trouble = opened(browser, files / "report.html", color_scheme="dark")
-    page.evaluate(
-        "addEventListener('beforeprint', () => { window.printed = [...document.querySelectorAll("
-        "'.plot[data-figure]')].map(each => [each.dataset.figure, each.closest('[hidden]') === null, "
-        "each.querySelectorAll('.scatterlayer path, .barlayer path, .heatmaplayer image').length]); })"
-    )
-    content = page.pdf(path=tmp_path / "report.pdf", format="A4")
+def test_it_prints_with_the_robot_and_every_recording_before_anybody_scrolled(dark, files):
+    page, trouble, content = dark
     assert content.startswith(b"%PDF")
     drawn = page.evaluate("window.printed")
     assert {name for name, _, _ in drawn} == set(numbers_of((files / "report.html").read_text())["figures"])
@@ -207,15 +209,26 @@ def test_it_prints_with_the_robot_and_every_recording_before_anybody_scrolled(br
     page.emulate_media(media="print")
     assert not page.is_visible(".controls")
     assert page.is_visible("#robot-print")
+    page.emulate_media(media="screen")
     assert trouble == []
-    page.close()
+
+
+def test_dark_is_dark_and_follows_the_readers_wish(dark):
+    page, trouble, _ = dark
+    page.query_selector("#validation").scroll_into_view_if_needed()
+    assert picture(page, "#validation").mean() < 80
+    page.click("#theme")
+    assert picture(page, "#validation").mean() > 200
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert trouble == []
 
 
 def test_a_hostile_name_stays_text_everywhere(browser, files):
     page, trouble = opened(browser, files / "nasty.html")
     draw_everything(page)
     page.check("input[name=labels]")
-    page.wait_for_timeout(400)
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert NASTY in page.inner_text("#link-table")
     assert NASTY in page.inner_text("#found")
     assert page.evaluate("document.querySelectorAll('img').length") == 1, "only the robot's own picture"

@@ -43,16 +43,20 @@ def leading_columns(matrix: FloatArray, tolerance: float) -> np.ndarray[tuple[in
         matrix: Shape (n_rows, n_columns).
         tolerance: Least norm that a unit column must keep after projection onto the complement of those before it.
     """
-    left, _ = _scaled(matrix)
-    kept = []
-    for column in range(left.shape[1]):
-        size = float(np.linalg.norm(left[:, column]))
-        if size <= tolerance:
-            continue
-        kept.append(column)
-        direction = left[:, column] / size
+    scaled, _ = _scaled(matrix)
+    directions = np.empty((scaled.shape[0], min(scaled.shape)), order="F")
+    kept: list[int] = []
+    for number, column in enumerate(scaled.T):
+        if len(kept) == directions.shape[1]:
+            break
+        before = directions[:, : len(kept)]
+        rest = np.array(column)
         for _ in range(2):  # twice is enough: the second pass removes the rounding of the first
-            left[:, column + 1 :] -= np.outer(direction, direction @ left[:, column + 1 :])
+            rest -= before @ (rest @ before)
+        size = float(np.linalg.norm(rest))
+        if size > tolerance:
+            directions[:, len(kept)] = rest / size
+            kept.append(number)
     return np.array(kept, dtype=np.int64)
 
 
