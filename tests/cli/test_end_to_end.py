@@ -42,7 +42,7 @@ def test_from_a_csv_to_an_identified_model(tmp_path, monkeypatch):
         "validation.json",
     }
     estimate = sy.load_estimate("results/estimate.json")
-    assert estimate.options["encoder_offsets"] == offsets
+    assert estimate.preparation["offsets"] == offsets
     assert f"{estimate.total_mass:.2f} kg" in identified.printed
     assert abs(estimate.total_mass - true["total_mass"]) < abs(estimate.reference[:, 0].sum() - true["total_mass"])
 

@@ -294,7 +294,7 @@ def test_offsets_of_sensors_that_were_zeroed_are_not_applied(run, files):
     asked = ["g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "--json"]
     for given, expected in (
         ([], sy.validate(estimate, unseen, nuisance=SENSORS)),
-        (["--zeroed"], sy.validate(estimate, unseen)),
+        (["--zeroed"], sy.validate(estimate, unseen, zeroed=True)),
     ):
         code, printed, told = run(*asked, *given)
         assert code == 0, told
@@ -364,7 +364,7 @@ def test_names_from_files_are_printed_as_they_are(run, files):
         (["g1", "."], 1, "the folder '.' holds no ROS 2 bag"),
         (["g1", "empty.npz"], 1, "empty.npz"),
         (["talos", "dance.npz"], 1, "dance.npz has no column 'q.leg_left_1_joint'"),
-        (["g1", "dance.npz", "dance.npz"], 1, "dance.npz: both hold the same"),
+        (["g1", "dance.npz", "dance.npz"], 1, "dance.npz is given twice"),
         (["g1", "dance.npz", "--base", "pose"], 1, "dance.npz has no column 'base.position.x'"),
         (["g1", "dance.npz", "--validate", "empty.npz"], 1, "empty.npz"),
         (

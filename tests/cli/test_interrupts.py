@@ -57,7 +57,7 @@ def tree(place: Path) -> dict[str, bytes | None]:
 @pytest.mark.parametrize(
     ("command", "files", "where", "name", "after"),
     [
-        ("identify", ["g1", "dance.npz"], "steelyard.cli.recording_reader", "stream_motion", False),
+        ("identify", ["g1", "dance.npz"], "steelyard.preparation.prepare", "stream_motion", False),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "save", False),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "save", True),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "write_model", True),

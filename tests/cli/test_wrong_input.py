@@ -348,6 +348,6 @@ def test_quiet_is_no_reason_to_keep_an_error(here):
 
 
 def test_recordings_are_looked_at_before_anything_takes_time(here, monkeypatch):
-    monkeypatch.setattr(import_module("steelyard.cli.validate"), "Reader", None)
+    monkeypatch.setattr(import_module("steelyard.cli.validate"), "PreparedRecordings", None)
     refused(here, ["validate", "estimate.json", "dance.npz", "gone.npz"], r"'gone\.npz'; check the path")
     assert isinstance(sy.load_estimate("estimate.json"), sy.Estimate)

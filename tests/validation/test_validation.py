@@ -161,9 +161,11 @@ def test_friction_belongs_to_the_prediction_and_offsets_do_not():
     rubbed = replace(motion, torques={**motion.torques, joint: motion.torques[joint] + 0.7 * np.sign(motion.v[:, 3])})
     values = {f"{joint}.coulomb_friction": 0.7, "right_foot.fz.offset": 5.0}
     claim = StandIn(model, model.parameters, nuisance=values)
-    found = validate(claim, rubbed)
+    found = validate(claim, rubbed, zeroed=True)
     assert found.torque[joint].rmse < 1e-7
     assert np.all(found.rmse < 1e-8)
+    with pytest.raises(EvidenceError, match="leave out zeroed"):
+        validate(claim, rubbed, zeroed=True, nuisance=())
     assert any("wrench offset" in note and "not applied" in note for note in found.notes)
     applied = validate(claim, rubbed, nuisance=["wrench_offset"])
     np.testing.assert_allclose(np.linalg.norm(applied.rmse[:3]), 5.0, rtol=1e-9)
@@ -372,7 +374,7 @@ def test_each_nuisance_is_left_out_for_its_own_reason():
     claim = StandIn(model, model.parameters, nuisance=values | {"right_foot.fz.offset": 5.0})
     wave = 0.3 * (np.sin(2.0 * motion.q[:, 3]) + np.cos(5.0 * motion.q[:, 3]))
     rippled = motion.torques[joint] + 0.3 * np.sign(motion.v[:, 3]) + wave
-    found = validate(claim, replace(motion, torques={**motion.torques, joint: rippled}))
+    found = validate(claim, replace(motion, torques={**motion.torques, joint: rippled}), zeroed=True)
     # Ripple and friction stay with the robot.
     assert found.torque[joint].rmse < 1e-7
     assert any("torque offset may have drifted" in note for note in found.notes)

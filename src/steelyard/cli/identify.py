@@ -48,6 +48,7 @@ from steelyard.identification import (
 from steelyard.identification import identify as identify_parameters
 from steelyard.model import Constraint, Model, load_model, parse_constraints
 from steelyard.motion import Base as BaseName
+from steelyard.preparation import naming
 from steelyard.recording import find_format
 from steelyard.regression import PRIORS
 from steelyard.report import Purpose, Report, Trace, check_report_parts, sum_up, trace_motions
@@ -195,7 +196,7 @@ def identify(
     validation = None
     applied = ROBOT if zeroed else tuple(PRIORS)
     if unseen:
-        with show_progress(quiet=quiet) as progress:
+        with show_progress(quiet=quiet) as progress, naming(lambda: road.current):
             validation = validate(estimate, road.on(progress).motions(unseen), nuisance=applied)
         road.print_notes(console)
         print_summary(console, with_shell_notes(validation).summary())

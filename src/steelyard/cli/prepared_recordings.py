@@ -36,7 +36,12 @@ class Used:
 
 
 class PreparedRecordings:
-    """The recordings of a command: read once, prepared together, and described after they were used."""
+    """The recordings of a command: read once, prepared together, and described after they were used.
+
+    Attributes:
+        prepared: What was chosen.
+        current: Name of the recording that was read last, for messages.
+    """
 
     def __init__(self, prepared: Preparation, progress: Progress) -> None:
         self.prepared = prepared
@@ -44,6 +49,7 @@ class PreparedRecordings:
         self._used: dict[str, Used] = {}
         self._printed: set[str] = set()
         self._remarks: tuple[str, ...] = ()
+        self.current = ""
 
     @classmethod
     def prepare(cls, model: Model, paths: Sequence[Path], progress: Progress, **options: Any) -> PreparedRecordings:
@@ -93,6 +99,7 @@ class PreparedRecordings:
     def _watch(self, path: Path, *, counted: bool = True) -> Iterator[Callable[[Motion], None]]:
         """Show the progress of a recording; yield what is to be called with each piece of its motion."""
         task = self._progress.add_task(shorten(f"Reading {on_one_line(path.name)}"), total=None)
+        self.current = path.name
         recording = self.prepared.open(path).recording
         self._progress.update(task, total=recording.duration)
         used, start = Used(recording.duration), recording.time[0]

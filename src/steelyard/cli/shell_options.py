@@ -11,7 +11,9 @@ import re
 from dataclasses import replace
 from typing import Any, TypeVar
 
-_NAMES = "base c_max duration force interval method most nuisance offsets parameters poses removed seed setup spread"
+_NAMES = (
+    "base c_max duration force interval method most nuisance offsets parameters poses removed seed setup spread zeroed"
+)
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*_NAMES.split(), "alpha", "withhold")} | {
     "constraints": "--constraint",
     "imus": "--imu",

@@ -27,6 +27,7 @@ from steelyard.cli.shared_options import (
 from steelyard.cli.shell_options import with_shell_notes
 from steelyard.cli.terminal import print_note, print_summary
 from steelyard.identification import load_estimate
+from steelyard.preparation import naming
 from steelyard.recording import find_format
 from steelyard.regression import PRIORS
 from steelyard.validation import ROBOT, preparation_for
@@ -87,7 +88,8 @@ def validate(
     console = Console(quiet=quiet or as_json)
     with show_progress(quiet=quiet) as progress:
         road = PreparedRecordings(prepared, progress)
-        validation = validate_estimate(found, road.motions(recordings), nuisance=applied, withhold=withhold)
+        with naming(lambda: road.current):
+            validation = validate_estimate(found, road.motions(recordings), nuisance=applied, withhold=withhold)
     road.print_notes(console)
     if prepared.delays:
         late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in prepared.delays.items()])

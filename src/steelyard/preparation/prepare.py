@@ -123,7 +123,7 @@ def prepare(
     if found:
         common = pool_noise([level for level, _ in found], [seconds for _, seconds in found])
     elif noise == "auto":
-        remarks.append("the noise of common sensors is assumed")
+        remarks.append("the default sensor noise is assumed: no recording is long enough to estimate it; record longer")
     return Preparation(
         model,
         source_name,

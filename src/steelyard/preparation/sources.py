@@ -11,7 +11,7 @@ from steelyard.exceptions import RecordingError, RecordingWarning, SteelyardErro
 from steelyard.recording import Recording, read_recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from steelyard.model import Model
 
@@ -36,11 +36,16 @@ def open_recording(model: Model, source: RecordingLike) -> Recording:
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Add the name of a recording to errors that do not mention it."""
+def naming(name: str | Callable[[], str]) -> Iterator[None]:
+    """Add the name of a recording to errors that do not mention it.
+
+    Args:
+        name: The name, or what returns it when an error occurs; no name adds nothing.
+    """
     try:
         yield
     except SteelyardError as error:
-        if name not in str(error):
-            error.args = (f"{name}: {error}",)
+        known = name if isinstance(name, str) else name()
+        if known and known not in str(error):
+            error.args = (f"{known}: {error}",)
         raise

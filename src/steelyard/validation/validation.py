@@ -12,7 +12,7 @@ import numpy as np
 from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
 from steelyard.kinematics import one_blas_thread
 from steelyard.motion import Motion
-from steelyard.preparation import Preparation, RecordingLike, preparation_of
+from steelyard.preparation import Preparation, RecordingLike, naming, preparation_of
 from steelyard.recording import Recording
 from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
 from steelyard.validation.error_statistics import CANDIDATES
@@ -200,10 +200,11 @@ def validate(
     if nuisance is not None and zeroed:
         raise EvidenceError("nuisance= sets what is applied; leave out zeroed=")
     applied = nuisance if nuisance is not None else ROBOT if zeroed else tuple(PRIORS)
-    first, rest = _first_of(estimate.model, _as_motions(estimate, motion))
-    predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, applied)
-    tally = Tally(predictor, predictor.plan, truth is not None)
-    with one_blas_thread():
+    names: list[str] = []
+    with naming(lambda: names[-1] if names else ""), one_blas_thread():
+        first, rest = _first_of(estimate.model, _as_motions(estimate, motion, names))
+        predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, applied)
+        tally = Tally(predictor, predictor.plan, truth is not None)
         for chunk in _chunks(predictor, first, rest):
             tally.add(chunk)
     return _finish(estimate, tally, notes, level, seed)
@@ -284,8 +285,8 @@ def preparation_for(estimate: Estimate) -> Preparation:
     return Preparation(estimate.model, base, None, None, {}, {}, None, "default", ())
 
 
-def _as_motions(estimate: Estimate, given: Any) -> Any:
-    """Return motions, of recordings prepared as the estimate's were."""
+def _as_motions(estimate: Estimate, given: Any, names: list[str]) -> Any:
+    """Return motions, of recordings prepared as the estimate's were; add the name of each recording as it is read."""
     several = [given] if isinstance(given, str | Path | Recording | Motion) else given
     if not isinstance(several, Iterable):
         return given
@@ -296,6 +297,7 @@ def _as_motions(estimate: Estimate, given: Any) -> Any:
             if isinstance(each, str | Path | Recording):
                 if not prepared:
                     prepared.append(preparation_for(estimate))
+                names.append(each.name if isinstance(each, Recording) else Path(each).name)
                 yield from prepared[0].motions(each)
             else:
                 yield each
