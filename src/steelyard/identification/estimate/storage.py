@@ -12,6 +12,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.estimate.base_parameters import BaseParameters
 from steelyard.identification.estimate.estimate import Estimate, Fit, LevelReport, Status
+from steelyard.identification.estimate.packed_arrays import pack_array, unpack_array
 from steelyard.identification.estimate.sensor_errors import SensorErrors
 from steelyard.identification.sampling.posterior import Posterior
 from steelyard.identification.solvers.certificate import Certificate
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file layout; files of another version are refused."""
 
 _BASE_ARRAYS = ("groupings", "values", "reference", "covariance", "effects")
@@ -76,7 +77,7 @@ def save_estimate(estimate: Estimate, path: str | Path) -> None:
         IdentifiabilityError: The file cannot be written.
     """
     try:
-        text = json.dumps(estimate_to_dict(estimate), allow_nan=False)
+        text = json.dumps(_pack(estimate), allow_nan=False)
     except ValueError as error:
         raise IdentifiabilityError(
             f"{path}: an estimate with numbers that are not finite cannot be stored; identify again"
@@ -88,6 +89,19 @@ def save_estimate(estimate: Estimate, path: str | Path) -> None:
         raise IdentifiabilityError(
             f"{path}: the estimate cannot be written ({error.strerror}); name another path, or make room"
         ) from error
+
+
+def _pack(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate as plain numbers and text, with its large arrays packed."""
+    plain = estimate_to_dict(estimate)
+    packed = {**plain, "base": dict(plain["base"])}
+    for name in ("covariance", "noise_covariance"):
+        packed[name] = pack_array(plain[name])
+    for name in _BASE_ARRAYS:
+        packed["base"][name] = pack_array(plain["base"][name])
+    if estimate.posterior is not None:
+        packed["posterior"] = {**plain["posterior"], "data_root": pack_array(estimate.posterior.data_root)}
+    return packed
 
 
 def load_estimate(path: str | Path) -> Estimate:
@@ -168,8 +182,13 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
             LevelReport(**{name: _tuple(value) for name, value in level.items()}) for level in stored.get("levels", ())
         ),
         belief_freedom=np.inf if stored.get("belief_freedom") is None else float(stored["belief_freedom"]),
-        posterior=None if stored.get("posterior") is None else Posterior.from_dict(stored["posterior"]),
+        posterior=None if stored.get("posterior") is None else Posterior.from_dict(_unpack(stored["posterior"])),
     )
+
+
+def _unpack(posterior: dict[str, Any]) -> dict[str, Any]:
+    root = posterior["data_root"]
+    return {**posterior, "data_root": unpack_array(root) if "float32" in root else root}
 
 
 def _model_to_dict(model: Model) -> dict[str, Any]:
@@ -199,7 +218,7 @@ def _model_of(stored: dict[str, Any]) -> Model:
 
 
 def _array(stored: dict[str, Any], name: str, shape: tuple[int, ...]) -> FloatArray:
-    array = np.array(stored[name], dtype=np.float64)
+    array = unpack_array(stored[name])
     if array.shape != shape or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be {shape} finite numbers")
     return array

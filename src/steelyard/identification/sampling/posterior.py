@@ -277,6 +277,8 @@ def _sparse(array: FloatArray) -> dict[str, Any]:
 
 
 def _dense(stored: Any) -> FloatArray:
+    if isinstance(stored, np.ndarray):
+        return stored
     height, width = (int(size) for size in stored["shape"])
     rows, columns = (np.array(stored[name], dtype=np.int64) for name in ("rows", "columns"))
     values = np.array(stored["values"], dtype=np.float64)
