@@ -179,7 +179,7 @@ def _linearise(
         motion = reconstruct_motion(model, shifted, base=base, imu=imu, cutoff=cutoff, decimate=False)
         step = max(1, round(motion.sample_rate / (3.0 * cutoff)))
         motions.append(motion.thinned(step))
-        derivatives[id(motions[-1])] = _differentiate(motion).thinned(step)
+        derivatives[id(motions[-1])] = differentiate_measured(motion).thinned(step)
     system = plan_system(model, motions[0])
     owners = [source.name.rpartition(".")[0] for source in system.sensing.measured]
     by_sensor = [[number for number, owner in enumerate(owners) if owner == name] for name in lags if name != imu]
@@ -200,11 +200,12 @@ def _linearise(
     return build_base_equation(system, motions, columns)
 
 
-def _differentiate(motion: Motion) -> Motion:
+def differentiate_measured(motion: Motion) -> Motion:
     """Return the time derivatives of the measured quantities, in a Motion's fields."""
 
     def slope(values: FloatArray) -> FloatArray:
-        return np.asarray(np.gradient(values, 1.0 / motion.sample_rate, axis=0))
+        # By the times: a dropout that was just short enough may be too long once its sensor is shifted.
+        return np.asarray(np.gradient(values, motion.time - motion.time[0], axis=0))
 
     wrenches = {name: slope(values) for name, values in motion.wrenches.items()}
     fields: dict[str, Any] = {name: slope(getattr(motion, name)) for name in _BASE_FIELDS}
