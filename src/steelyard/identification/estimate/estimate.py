@@ -80,6 +80,12 @@ class LevelReport:
     broken: tuple[str, ...]
 
 
+def _running_version() -> str:
+    from steelyard import __version__  # noqa: PLC0415  (the package imports this room)
+
+    return __version__
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Parameters of a model, identified from Evidence.
@@ -113,6 +119,7 @@ class Estimate:
         levels: Results of the levels of a hierarchy.
         posterior: The density that `sample` draws from; None where the method has none.
         belief_freedom: Degrees of freedom of the model error where it was estimated from the data; else infinite.
+        version: The version of Steelyard that identified it; a loaded estimate keeps its own.
     """
 
     model: Model
@@ -135,6 +142,7 @@ class Estimate:
     levels: tuple[LevelReport, ...] = ()
     posterior: Posterior | None = None
     belief_freedom: float = np.inf
+    version: str = field(default_factory=_running_version)
 
     @property
     def parameters(self) -> FloatArray:
@@ -230,11 +238,9 @@ class Estimate:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Hashes of the model and the recordings, the version, and the options."""
-        from steelyard import __version__  # noqa: PLC0415  (the package imports this room)
-
+        """Hashes of the model and the recordings, the version that made the estimate, and the options."""
         return {
-            "steelyard": __version__,
+            "steelyard": self.version,
             "model": {
                 "name": self.model.name,
                 "sha256": self.model.description.file.sha256,
