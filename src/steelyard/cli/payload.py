@@ -131,4 +131,4 @@ def payload(
         print_note(console, f"  {note}")
     print_summary(console, with_shell_notes(finding).summary(min(console.width, 100)))
     plain = {**finding.to_dict(), "delays": dict(sensors.delays), "nuisance": list(sensors.nuisance)}
-    write_result(console, plain, output, as_json=as_json)
+    write_result(console, plain, output, as_json=as_json, force=force)
