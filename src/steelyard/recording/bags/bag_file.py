@@ -126,7 +126,7 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
 
 def _is_tree(contents: Any) -> bool:
     """Return whether no part occurs twice, as YAML's aliases make it: a few of them can expand without end."""
-    waiting, seen = [contents], set()
+    waiting, seen = [contents], set()  # addresses are unique here: `contents` holds every part of it
     while waiting:
         part = waiting.pop()
         if not isinstance(part, dict | list):
