@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -61,3 +62,19 @@ def test_docstrings_are_imperative_names_unique_and_constants_explained(house):
     assert not house.docstrings
     assert not house.homonyms
     assert not house.constants
+
+
+def test_nothing_is_looked_up_by_the_address_of_an_object():
+    """An address belongs to another object once its own is gone."""
+    found = []
+    for path in (Path(__file__).parents[1] / "src" / "steelyard").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            keys = {
+                ast.Subscript: lambda node: [node.slice],
+                ast.Dict: lambda node: [key for key in node.keys if key is not None],
+                ast.DictComp: lambda node: [node.key],
+            }.get(type(node), lambda node: [])(node)
+            inner = [part for key in keys for part in ast.walk(key)]
+            if any(isinstance(part, ast.Call) and getattr(part.func, "id", "") == "id" for part in inner):
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found

@@ -193,3 +193,26 @@ def test_help_and_words_to_complete_wait_for_no_room():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "identify" in result.stdout
     assert result.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["init", "robot.urdf", "-o", ""],
+        ["demo", "-o", ""],
+        ["demo", "--output="],
+        ["inspect", "g1", "dance.npz", "--png", ""],
+        ["calibrate", "g1", "limp.npz", "-o", ""],
+        ["identify", "g1", "dance.npz", "-o", "", "--no-report"],
+        ["validate", "estimate.json", "dance.npz", "--output", ""],
+        ["payload", "g1", "dance.npz", "-o", ""],
+        ["simulate", "g1", "sway", "-o", ""],
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    option = next(each for each in arguments if each.startswith("-")).rstrip("=")
+    assert f"the value of {option} is empty; give one" in result.stderr
+    assert not list(tmp_path.iterdir())

@@ -18,8 +18,9 @@ from steelyard import (
     read_recording,
     reconstruct_motion,
 )
-from steelyard.inspection.delays import estimate_lags, residual_over_lag
+from steelyard.inspection.delays import differentiate_measured, estimate_lags, residual_over_lag
 from steelyard.inspection.findings import source_of, write_fix
+from steelyard.inspection.imu_mounting import compare_imu, find_imu_mounting
 from steelyard.laboratory import simulate
 from steelyard.laboratory.faults import FAULTS
 from steelyard.model.recording_map import ColumnSource
@@ -35,18 +36,65 @@ def trial():
     return simulate(MODEL, "dance", seed=3, duration=20.0).recording
 
 
+@pytest.fixture(scope="module")
+def whole(trial):
+    return inspect_recording(trial, MODEL)
+
+
 def spoilt(recording, **changes):
     values = dict(recording.values)
     return recording.with_values(values | {name: change(values[name]) for name, change in changes.items()})
 
 
-def test_a_sound_recording_has_no_fault_and_no_warning(trial):
-    found = inspect_recording(trial, MODEL)
+def test_a_sound_recording_has_no_fault_and_no_warning(trial, whole):
+    found = whole
     assert found.good
     assert found.codes("warning") == set()
     assert found.misfit < 2.0
     assert found.vertical_force["weight"] == pytest.approx(9.81 * MODEL.total_mass)
     assert trial.inspect(MODEL).codes() == found.codes()
+
+
+DROPOUTS = {
+    "q.left_knee_joint": ["q.left_knee_joint"],
+    "left_foot": [f"left_foot.{axis}" for axis in ("fx", "fy", "fz", "nx", "ny", "nz")],
+    "pelvis": [f"pelvis.{kind}.{axis}" for kind in ("accel", "gyro") for axis in "xyz"],
+}
+
+
+@pytest.mark.parametrize("sensor", DROPOUTS)
+@pytest.mark.parametrize("rows", [14, 20])
+def test_a_dropout_changes_no_finding(trial, whole, sensor, rows):
+    # At 500 Hz: 30 ms, the longest that a motion at 5 Hz bridges, which moves with a delay; and 42 ms, which is a gap
+    # to such a motion, but not to one at 3 Hz.
+    missing = slice(5000, 5000 + rows)
+    values = {name: np.array(column) for name, column in trial.values.items()}
+    for name in DROPOUTS[sensor]:
+        values[name][missing] = np.nan
+    found = inspect_recording(trial.with_values(values), MODEL)
+    assert found.codes() == whole.codes()
+    assert found.misfit < 1.2 * whole.misfit
+    for name, delay in found.delays.by_sensor.items():
+        assert delay.value == pytest.approx(whole.delays.by_sensor[name].value, abs=0.0005)
+
+
+def test_derivatives_do_not_jump_at_gaps(trial):
+    motion = reconstruct_motion(MODEL, trial, base="imu", cutoff=5.0, decimate=False)
+    ramp = motion.time[:, None] * np.arange(6.0)
+    split = replace(motion, wrenches={"left_foot": ramp}).where((motion.time < 8.0) | (motion.time > 9.0))
+    slopes = differentiate_measured(split).wrenches["left_foot"]
+    np.testing.assert_allclose(slopes, np.tile(np.arange(6.0), (len(split), 1)), rtol=1e-9, atol=1e-9)
+
+
+def test_an_imu_is_compared_where_its_neighbours_have_gaps(trial):
+    # A motion of a segment with a gap has fewer samples than the segment: readings go by their times.
+    (imu,) = [each for each in MODEL.setup.imus if each.name == "pelvis"]
+    even = trial.resampled(500.0).loaded()
+    knee = np.array(even.column("q.left_knee_joint"))
+    knee[5000:5100] = np.nan
+    seen = compare_imu(MODEL, [even.with_values({**even.values, "q.left_knee_joint": knee})], imu, 5.0)
+    assert np.abs(seen.gyro - seen.gyro_read).max() < 0.05
+    assert find_imu_mounting("pelvis", seen).as_stated
 
 
 @pytest.mark.parametrize(

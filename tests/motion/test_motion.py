@@ -1,10 +1,13 @@
 """A Motion knows its sample rate: that between gaps, and that of what is left when samples are left out."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
 from steelyard import MotionError, motion_from_generalized
 from steelyard.motion import reconstruct_motion
+from steelyard.motion.motion import join_motions
 from tests.laboratory.trials import robot, short_trial
 
 
@@ -44,3 +47,38 @@ def test_every_second_sample_is_as_thinned():
     # Gaps, and having no samples, change nothing.
     for mask in (motion.time > 3.0, np.abs(motion.time - 4.0) > 1.0, np.zeros(len(motion), dtype=bool)):
         assert motion.where(mask).sample_rate == motion.sample_rate
+
+
+def test_pieces_that_are_joined_are_the_whole():
+    motion = reconstruct_motion(robot("g1"), short_trial("g1", "dance").recording, cutoff=10.0)
+    motion = replace(motion, contacts={"left": motion.time > 3.0, "right": motion.time < 4.0})
+    whole = join_motions(list(motion.chunks(17)))
+    for field in fields(motion):
+        one, other = getattr(motion, field.name), getattr(whole, field.name)
+        if isinstance(one, dict):
+            assert one.keys() == other.keys()
+            for name in one:
+                np.testing.assert_array_equal(other[name], one[name])
+        else:
+            np.testing.assert_array_equal(other, one)
+
+
+def test_a_sole_that_a_piece_does_not_name_is_on_the_ground_there():
+    motion = reconstruct_motion(robot("g1"), short_trial("g1", "dance").recording, cutoff=10.0)
+    first, second = motion.between(0, 10), motion.between(10, 30)
+    lifted = replace(second, contacts={"left": np.zeros(20, dtype=bool)})
+    for pieces, expected in (
+        ((first, lifted), [True] * 10 + [False] * 20),
+        ((lifted, first), [False] * 20 + [True] * 10),
+    ):
+        assert join_motions(pieces).contacts["left"].tolist() == expected
+
+
+def test_unlike_pieces_are_not_joined():
+    motion = reconstruct_motion(robot("g1"), short_trial("g1", "dance").recording, cutoff=10.0)
+    with pytest.raises(MotionError, match="cannot be joined"):
+        join_motions([motion, replace(motion, base="torso_link")])
+    with pytest.raises(MotionError, match="'right_foot' is measured in some of the motions only"):
+        join_motions([motion, replace(motion, wrenches={"left_foot": motion.wrenches["left_foot"]})])
+    with pytest.raises(MotionError, match="no motion to join"):
+        join_motions([])

@@ -141,6 +141,76 @@ def test_what_was_learned_from_is_never_called_unseen():
     assert trace("reach").purpose == "unseen"
 
 
+def wide_trace(rows, count, *, seed=0):
+    """Returns a trace of many rows: smooth values, with a spike of 500 in one sample of each row."""
+    generator = np.random.default_rng(seed)
+    time = np.arange(count) / 100.0
+    measured = np.sin(time[:, None] + generator.uniform(0.0, 6.0, rows))
+    spikes = generator.permutation(count)[:rows]
+    measured[spikes, np.arange(rows)] += 500.0
+    loads = {"left": np.abs(measured[:, 0]), "right": np.abs(measured[:, 1])}
+    loads["right"][count // 3 : count // 3 + 5] = np.nan
+    predicted = {name: measured + 0.1 * generator.normal(size=measured.shape) for name in ("estimate", "reference")}
+    return replace(
+        trace("dance"),
+        rows=tuple(f"row {number}" for number in range(rows)),
+        units=("N",) * rows,
+        time=time,
+        measured=measured,
+        predicted=predicted,
+        rmse={name: np.full(rows, 0.1) for name in predicted},
+        loads=loads,
+    )
+
+
+@pytest.mark.parametrize(("recordings", "rows", "count"), [(5, 6, 2500), (1, 35, 2500), (40, 6, 2500), (1, 2, 7)])
+def test_thinning_keeps_the_extremes_of_every_channel_and_gaps(recordings, rows, count):
+    given = [wide_trace(rows, count, seed=seed) for seed in range(recordings)]
+    thinned = thin_traces(given, 60_000)
+    for before, after in zip(given, thinned, strict=True):
+        for one, other in (
+            (before.measured, after.measured),
+            *((before.predicted[name], after.predicted[name]) for name in before.predicted),
+            *(
+                (before.predicted[name] - before.measured, after.predicted[name] - after.measured)
+                for name in before.rmse
+            ),
+            *((before.loads[name], after.loads[name]) for name in before.loads),
+        ):
+            np.testing.assert_array_equal(np.nanmax(other, axis=0), np.nanmax(one, axis=0))
+            np.testing.assert_array_equal(np.nanmin(other, axis=0), np.nanmin(one, axis=0))
+        assert np.all(np.diff(after.time) > 0.0)
+        # A line that was broken where the load is missing is broken there still.
+        missing = after.time[np.isnan(after.loads["right"])]
+        assert len(missing)
+        assert before.time[count // 3] <= missing.min() <= missing.max() <= before.time[count // 3 + 4]
+    # Beyond the budget are at most two samples of each channel, and one for each gap.
+    extremes = recordings * (2 * (5 * rows + 2) + 1)
+    assert sum(each.measured.size * 3 for each in thinned) <= 66_000 + 3 * rows * extremes
+
+
+def test_a_long_recording_keeps_the_extremes_of_every_channel():
+    dense = motion("dance", dense=True)
+    long = [replace(dense, time=dense.time + 100.0 * k) for k in range(9)]
+    spoiled = {name: values.copy() for name, values in dense.wrenches.items()}
+    for axis in range(6):
+        # Neighbours with different axes spoiled: one sample of each group is not enough.
+        spoiled["left_foot"][1357 + axis, axis] += 500.0
+    long[4] = replace(long[4], wrenches=spoiled)
+    seen = trace_motions(estimate(), long, name="long", purpose="training", nuisance=SENSORS)
+    assert len(seen.time) <= MOST_SAMPLES
+    predictor, _ = plan_predictor(estimate(), dense, nuisance=SENSORS)
+    parts = [predictor.predict(part, predictor.plan).wrench for part in long]
+    measured = np.concatenate([part.measured for part in parts])
+    np.testing.assert_array_equal(seen.measured.max(axis=0), measured.max(axis=0))
+    np.testing.assert_array_equal(seen.measured.min(axis=0), measured.min(axis=0))
+    residuals = np.concatenate([part.predicted[0] - part.measured for part in parts])
+    left = seen.predicted["estimate"] - seen.measured
+    np.testing.assert_array_equal(left.max(axis=0), residuals.max(axis=0))
+    np.testing.assert_array_equal(left.min(axis=0), residuals.min(axis=0))
+    assert max(seen.loads["left"]) == max(np.linalg.norm(spoiled["left_foot"][:, :3], axis=1))
+
+
 def test_many_recordings_share_one_budget():
     many = thin_traces([trace("dance")] * 9, 60_000)
     assert sum(each.measured.size * (1 + len(each.predicted)) for each in many) <= 60_000 * 1.1

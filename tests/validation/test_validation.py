@@ -152,6 +152,17 @@ def test_torques_are_predicted_whatever_the_sensors(name):
     assert found.torque[knee].reference.rmse > 1e-2
     with pytest.raises(EvidenceError, match=r"nothing was validated on 'kne'"):
         found.torque["kne"]
+    # Rows go by name, as in a dictionary.
+    assert list(found.torque) == list(found.torque.keys()) == list(model.joints)
+    assert len(found.torque) == len(model.joints)
+    assert knee in found.torque
+    assert "kne" not in found.torque
+    for joint, errors in found.torque.items():
+        assert errors.rmse == found.torque[joint].rmse == dict(found.torque)[joint].rmse == errors[joint].rmse
+    assert [errors.rows for errors in found.torque.values()] == [(joint,) for joint in model.joints]
+    assert dict(found.torque.by_candidate())["estimate"] is found.torque.estimate
+    with pytest.raises(EvidenceError, match="rows go by name"):
+        found.torque[0]
 
 
 def test_friction_belongs_to_the_prediction_and_offsets_do_not():

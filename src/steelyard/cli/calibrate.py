@@ -127,7 +127,7 @@ def calibrate(
             lambda path: draw_heights(found, path),
             lambda path: draw_poses(found, path),
         ]
-        files = write_together(output, dict(zip(names, writers, strict=False)))
+        files = write_together(output, dict(zip(names, writers, strict=False)), force=force)
     print_files(console, files, notes)
     print_next_step(
         console,

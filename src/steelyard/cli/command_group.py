@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from inspect import cleandoc
 from typing import Any
@@ -64,8 +64,25 @@ class _LazyCommand(TyperCommand):
         super().__init__(name, help=COMMANDS[name])
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """Import the command and return its own context."""
+        """Import the command and return its own context.
+
+        Raises:
+            typer.BadParameter: An argument is empty.
+        """
+        if not extra.get("resilient_parsing"):  # a shell completes unfinished calls
+            _refuse_empty(args)
         return load_command(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Raise for an empty argument, as of a shell variable that is not set: as a path it is the current folder."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        long = argument.startswith("--") and argument.endswith("=")
+        if argument and not long:
+            continue
+        option = argument.rstrip("=") if long else before if before.startswith("-") else ""
+        where = f"the value of {option}" if option else "an argument"
+        raise typer.BadParameter(f"{where} is empty; give one, or set the shell variable that it comes from")
 
 
 def load_command(name: str) -> Any:

@@ -70,7 +70,8 @@ def demo(
     model = load_model(demo_run.ROBOT)
     missing = [package for package in REPORT_PARTS if find_spec(package) is None]
     names = [name for name in (REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS) if not (missing and name == REPORT)]
-    check_folder(output, names, force=force or _is_own(output, names))
+    replace = force or _is_own(output, names)
+    check_folder(output, names, force=replace)
 
     console = Console(quiet=quiet or as_json, highlight=False)
     with show_progress(quiet=quiet) as progress:
@@ -81,7 +82,7 @@ def demo(
 
         result: DemoResult = run_in_thread(lambda: demo_run.run_demo(model, seed=seed, on_step=show_step))
         show_step("Writing the report and the model")
-        files, notes = write_demo(output, names, result, _command(output, seed))
+        files, notes = write_demo(output, names, result, _command(output, seed), force=replace)
 
     chapters = write_chapters(result)
     for number, chapter in enumerate(chapters, start=1):
@@ -96,7 +97,9 @@ def demo(
         typer.echo(json.dumps({**result.to_dict(), "files": [str(path) for path in files], "file_notes": notes}))
 
 
-def write_demo(folder: Path, names: Sequence[str], result: DemoResult, command: str) -> tuple[list[Path], list[str]]:
+def write_demo(
+    folder: Path, names: Sequence[str], result: DemoResult, command: str, *, force: bool
+) -> tuple[list[Path], list[str]]:
     """Write the demo's files: all of them, or none.
 
     Args:
@@ -104,6 +107,7 @@ def write_demo(folder: Path, names: Sequence[str], result: DemoResult, command: 
         names: The files to write.
         result: The result of the demo.
         command: The command, for the report.
+        force: Whether existing files are replaced.
 
     Returns:
         The files, and notes on the model file.
@@ -126,7 +130,7 @@ def write_demo(folder: Path, names: Sequence[str], result: DemoResult, command: 
 
     chosen = {name: partial(write_hashed, name=name) for name in names if name in writers}
     # The numbers last, as they hold the hashes of the others.
-    return write_together(folder, {**chosen, NUMBERS: write_numbers}), notes
+    return write_together(folder, {**chosen, NUMBERS: write_numbers}, force=force), notes
 
 
 def write_demo_report(path: Path, result: DemoResult, command: str) -> None:

@@ -215,7 +215,7 @@ def identify(
             training = _trace(road, estimate, recordings, "training", tuple(PRIORS))
             page = replace(page, traces=(*training, *_trace(road, estimate, unseen or [], "unseen", applied)))
         drawn = None if sample is None else _draw(estimate, sample, progress)
-        files, notes = _write(output, names, estimate, validation, page.write if report else None, drawn)
+        files, notes = _write(output, names, estimate, validation, page.write if report else None, drawn, force=force)
     _print_end(console, page, files, notes)
     if as_json:
         outcome = {"estimate": estimate.to_dict(), "validation": None if validation is None else validation.to_dict()}
@@ -228,6 +228,7 @@ def _write(
     estimate: Estimate,
     validation: Validation | None,
     *optional: Writer | None,
+    force: bool,
 ) -> tuple[list[Path], list[str]]:
     """Write all files, if a folder is named; return them, and notes on the model file."""
     if folder is None:
@@ -236,7 +237,7 @@ def _write(
     stored = None if validation is None else partial(write_json, plain=validation.to_dict())
     writers = (estimate.save, lambda path: notes.extend(estimate.write_model(path).notes), stored, *optional)
     chosen = [write for write in writers if write is not None]
-    return write_together(folder, dict(zip(names, chosen, strict=True))), notes
+    return write_together(folder, dict(zip(names, chosen, strict=True)), force=force), notes
 
 
 def _print_end(console: Console, page: Report, files: Sequence[Path], notes: Sequence[str]) -> None:

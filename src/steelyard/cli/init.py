@@ -51,7 +51,7 @@ def init(
     check_file(target, force=force)
     with show_progress(quiet=quiet) as progress, show_task(progress, "Drafting the setup", _EXPECTED_SECONDS):
         draft = draft_setup(model, packages=packages or ())
-    write_files({target: draft.write})
+    write_files({target: draft.write}, force=force)
     if as_json:
         typer.echo(json.dumps(_as_dict(draft, target), indent=2))
     elif not quiet:

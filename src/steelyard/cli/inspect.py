@@ -100,7 +100,7 @@ def _write_pngs(results: Sequence[Inspection], folder: Path) -> list[Path]:
         name = f"{Path(result.name).name}.png"
         name = name if name not in writers else f"{Path(result.name).name}.{number}.png"
         writers[name] = partial(draw_png, result)
-    return write_together(folder, writers)
+    return write_together(folder, writers, force=True)
 
 
 def _print(console: Console, result: Inspection, *, channels: bool, plot: bool) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from steelyard.cli.interrupts import hold_interrupts, written
 from steelyard.cli.terminal import print_files
 from steelyard.exceptions import SteelyardError
 from steelyard.model import Model
+from steelyard.whole_file import Drafts, remove_path
 from steelyard.wording import in_words
 
 Writer = Callable[[Path], object]
@@ -99,13 +98,14 @@ def _check_writable(folder: Path) -> None:
         raise SteelyardError(f"the folder {existing} is not writable; name another, or change its permissions")
 
 
-def write_together(folder: Path, writers: Mapping[str, Writer]) -> list[Path]:
+def write_together(folder: Path, writers: Mapping[str, Writer], *, force: bool) -> list[Path]:
     """Write files into a folder, which is created if missing: all of them, or none.
 
     Args:
         folder: The folder.
         writers: A function that writes to a path, by name of the file or folder. It is called with a hidden name in
             the same folder, so that paths within a file that are relative to it stay right.
+        force: As for `write_files`.
 
     Returns:
         The files, in the order of `writers`.
@@ -113,15 +113,17 @@ def write_together(folder: Path, writers: Mapping[str, Writer]) -> list[Path]:
     Raises:
         SteelyardError: One cannot be written; the folder is then as it was.
     """
-    return write_files({folder / name: write for name, write in writers.items()}, target=str(folder))
+    return write_files({folder / name: write for name, write in writers.items()}, target=str(folder), force=force)
 
 
-def write_files(writers: Mapping[Path, Writer], *, target: str | None = None) -> list[Path]:
+def write_files(writers: Mapping[Path, Writer], *, force: bool, target: str | None = None) -> list[Path]:
     """Write files, each into a folder that is created if missing: all of them, or none, also after Ctrl-C.
 
     Args:
         writers: A function that writes to a path, by path of the file or folder. It is called with another name in the
             same folder and with the same ending.
+        force: Whether files and folders that exist are replaced. Otherwise they are an error, also if another process
+            made them after `check_folder`: of several processes that write the same file, one succeeds.
         target: What messages call the files together; by default all their paths.
 
     Returns:
@@ -130,43 +132,44 @@ def write_files(writers: Mapping[Path, Writer], *, target: str | None = None) ->
     Raises:
         SteelyardError: One cannot be written; everything is then as it was.
     """
-    mark = f".{secrets.token_hex(4)}-"
     target = target if target is not None else in_words([str(path) for path in writers])
     folders = list(dict.fromkeys(path.parent for path in writers))
     created: list[Path] = []
-    backups: dict[Path, tuple[Path, Path]] = {}
+    placed: list[Path] = []
     lost: list[Path] = []
+    drafts: Drafts | None = None
     done = False
     try:
         for folder in folders:
             created += [each for each in (folder, *folder.absolute().parents) if not each.exists()]
             folder.mkdir(parents=True, exist_ok=True)
+        drafts = Drafts(folders)
         for path, write in writers.items():
-            write(path.with_name(f"{mark}{path.name}"))
+            write(drafts.draft(path))
         try:
             with hold_interrupts():
                 for path in writers:
-                    backups[path] = path.with_name(f"{mark}old.{path.name}"), path.with_name(f"{mark}{path.name}")
-                    _put_in_place(path, *backups[path])
+                    placed.append(path)
+                    _put_in_place(path, drafts, force=force)
             with hold_interrupts():
                 written.extend(writers)
                 done = True
         finally:
             if not done:
                 with hold_interrupts():
-                    lost = _restore(backups)
+                    lost = _restore(placed, drafts)
     except OSError as error:
         moved = f", and what was there before is now in {in_words([str(path) for path in lost])}" if lost else ""
         raise SteelyardError(
             f"nothing was written to {target} ({_reason(error)}){moved}; name another, or free space on the disk"
         ) from error
     except SteelyardError as error:
-        raise SteelyardError(f"nothing was written to {target}: {str(error).replace(mark, '')}") from error
+        words = str(error).replace(drafts.mark, "") if drafts is not None else str(error)
+        raise SteelyardError(f"nothing was written to {target}: {words}") from error
     finally:
         with hold_interrupts():
-            for draft in (draft for folder in folders for draft in folder.glob(f"*{mark}*") if draft not in lost):
-                with suppress(OSError):
-                    _remove(draft)
+            if drafts is not None:
+                drafts.close(keep=lost)
             for folder in created if not done else ():
                 with suppress(OSError):
                     folder.rmdir()
@@ -188,43 +191,74 @@ def write_json(path: Path, plain: Any) -> None:
     path.write_text(json.dumps(plain, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def write_result(console: Console, plain: dict[str, Any], output: Path | None, *, as_json: bool) -> None:
+def write_result(console: Console, plain: dict[str, Any], output: Path | None, *, as_json: bool, force: bool) -> None:
     """Write a result as a JSON file, if one is named, and print it as JSON, if asked for.
 
     Raises:
-        SteelyardError: The file cannot be written.
+        SteelyardError: The file cannot be written, or exists and `force` is not given.
     """
     if output is not None:
-        print_files(console, write_files({output: lambda path: write_json(path, plain)}))
+        print_files(console, write_files({output: lambda path: write_json(path, plain)}, force=force))
     if as_json:
         typer.echo(json.dumps(plain))
 
 
-def _put_in_place(path: Path, backup: Path, draft: Path) -> None:
-    if path.is_symlink() or path.is_file() or (path.is_dir() and draft.is_dir()):
-        path.replace(backup)
-    draft.replace(path)
+def _put_in_place(path: Path, drafts: Drafts, *, force: bool) -> None:
+    """Rename a draft to its file; where that exists, replace it or raise an error."""
+    draft = drafts.draft(path)
+    if force:
+        if path.is_symlink() or path.is_file() or (path.is_dir() and draft.is_dir()):
+            path.replace(drafts.backup(path))
+        draft.replace(path)
+        return
+    try:
+        # Renaming would replace a file that another process has made since the check.
+        _give_free_name(draft, path)
+    except FileExistsError as error:
+        raise SteelyardError(
+            f"{path} already exists, made by another process meanwhile; name another, or replace it with --force"
+        ) from error
 
 
-def _restore(backups: Mapping[Path, tuple[Path, Path]]) -> list[Path]:
+def _give_free_name(draft: Path, path: Path) -> None:
+    """Rename a draft to a name that must be free.
+
+    Raises:
+        FileExistsError: It is not.
+    """
+    if not draft.is_dir():
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            path.touch(exist_ok=False)
+        else:
+            draft.unlink()
+            return
+    else:
+        path.mkdir()
+    # An empty file or folder of ours has the name: it alone may be replaced.
+    try:
+        draft.replace(path)
+    except OSError:
+        remove_path(path)
+        raise
+
+
+def _restore(placed: Iterable[Path], drafts: Drafts) -> list[Path]:
     """Restore what was replaced and remove what is new; return the backups for which that failed."""
     lost = []
-    for path, (backup, draft) in backups.items():
+    for path in placed:
+        backup = drafts.backup(path)
         try:
-            if not draft.exists():
-                _remove(path)
+            if not drafts.draft(path).exists():
+                remove_path(path)
             if _exists(backup):
                 backup.replace(path)
         except OSError:
             lost.append(backup)
     return lost
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _exists(path: Path) -> bool:

@@ -126,4 +126,4 @@ def payload(
     road.print_notes(console)
     print_summary(console, with_shell_notes(finding).summary(min(console.width, 100)))
     plain = {**finding.to_dict(), "delays": dict(road.prepared.delays), "nuisance": list(road.prepared.nuisance)}
-    write_result(console, plain, output, as_json=as_json)
+    write_result(console, plain, output, as_json=as_json, force=force)

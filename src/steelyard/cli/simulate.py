@@ -118,7 +118,7 @@ def simulate(
     writers: dict[Path, Writer] = {output: trial.recording.write}
     if truth is not None:
         writers[truth] = lambda path: write_json(path, truth_to_dict(trial, model))
-    files = write_files(writers)
+    files = write_files(writers, force=force)
     for line in _describe(trial, model):
         print_note(console, line, "")
     print_files(console, files)

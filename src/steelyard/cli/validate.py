@@ -95,4 +95,4 @@ def validate(
         late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in prepared.delays.items()])
         print_note(console, f"  delays are corrected as for the estimate: {late}", "dim")
     print_summary(console, with_shell_notes(validation).summary())
-    write_result(console, validation.to_dict(), output, as_json=as_json)
+    write_result(console, validation.to_dict(), output, as_json=as_json, force=force)

@@ -8,7 +8,7 @@ import numpy as np
 
 from steelyard.inspection.survey import SEGMENT_LENGTH
 from steelyard.model import ColumnSource
-from steelyard.motion import split_at_gaps
+from steelyard.motion import longest_bridged_gap, split_at_gaps
 from steelyard.recording import MappedColumns
 
 if TYPE_CHECKING:
@@ -24,23 +24,24 @@ SHORTEST_SEGMENT = 4.0
 """Shortest usable segment, s. Set by judgement: at 5 Hz the filter's edges take 1.5 s of it."""
 
 
-def choose_segments(recording: Recording, survey: Survey, columns: Sequence[str]) -> list[Recording]:
+def choose_segments(recording: Recording, survey: Survey, columns: Sequence[str], cutoff: float) -> list[Recording]:
     """Return the segments with the most joint motion, in order of time, each even, in memory and without gaps.
 
     Args:
         recording: The recording.
         survey: Survey of the recording.
         columns: The required columns; a gap in one of them ends a segment.
+        cutoff: Cutoff (Hz) of the filter that the segments are for: what is a gap to its motions is one here too.
     """
     if survey.clock.end - survey.clock.start <= MOST_SECONDS:
-        return _parts(recording, columns)
+        return _parts(recording, columns, cutoff)
     order = np.argsort(-survey.activity, kind="stable")
     found: list[Recording] = []
     total = 0.0
     for block in order:
         start = survey.clock.start + block * survey.block
         first, last = (int(row) for row in np.searchsorted(recording.time, [start, start + SEGMENT_LENGTH]))
-        pieces = _parts(recording.rows(first, last), columns) if last > first else []
+        pieces = _parts(recording.rows(first, last), columns, cutoff) if last > first else []
         found += pieces
         total += sum(piece.duration for piece in pieces)
         if total >= MOST_SECONDS - SEGMENT_LENGTH:
@@ -48,10 +49,11 @@ def choose_segments(recording: Recording, survey: Survey, columns: Sequence[str]
     return sorted(found, key=lambda piece: float(piece.time[0]))
 
 
-def _parts(recording: Recording, columns: Sequence[str]) -> list[Recording]:
+def _parts(recording: Recording, columns: Sequence[str], cutoff: float) -> list[Recording]:
     if len(recording) < 2:
         return []
-    return [part for part in split_at_gaps(recording.select(columns).loaded()) if part.duration >= SHORTEST_SEGMENT]
+    parts = split_at_gaps(recording.select(columns).loaded(), longest_bridged_gap(cutoff))
+    return [part for part in parts if part.duration >= SHORTEST_SEGMENT]
 
 
 def corrected(segments: Sequence[Recording], corrections: Mapping[str, ColumnSource]) -> list[Recording]:

@@ -169,7 +169,8 @@ def _linearise(
     model: Model, segments: Sequence[Recording], lags: Mapping[str, float], imu: str | None, cutoff: float
 ) -> BaseEquation:
     """Build the base equation at some lags: required wrench, measured wrench, and its derivative by each lag."""
-    motions, derivatives = [], {}
+    motions: list[Motion] = []
+    derivatives: dict[Motion, Motion] = {}
     for segment in segments:
         # The ends, where shifted readings are missing, are left out.
         shifted = segment.without_delays(lags).between(
@@ -179,13 +180,13 @@ def _linearise(
         motion = reconstruct_motion(model, shifted, base=base, imu=imu, cutoff=cutoff, decimate=False)
         step = max(1, round(motion.sample_rate / (3.0 * cutoff)))
         motions.append(motion.thinned(step))
-        derivatives[id(motions[-1])] = _differentiate(motion).thinned(step)
+        derivatives[motions[-1]] = differentiate_measured(motion).thinned(step)
     system = plan_system(model, motions[0])
     owners = [source.name.rpartition(".")[0] for source in system.sensing.measured]
     by_sensor = [[number for number, owner in enumerate(owners) if owner == name] for name in lags if name != imu]
 
     def columns(system: System, motion: Motion, plan: RowPlan, maps: FloatArray) -> FloatArray:
-        derivative = derivatives[id(motion)]
+        derivative = derivatives[motion]
         forces, changes = system.forces(motion), system.forces(derivative)
         given = [np.einsum("nkm,nm->nk", maps, forces)]
         given += [np.einsum("nkm,nm->nk", maps[:, :, each], changes[:, each]) for each in by_sensor]
@@ -200,11 +201,12 @@ def _linearise(
     return build_base_equation(system, motions, columns)
 
 
-def _differentiate(motion: Motion) -> Motion:
+def differentiate_measured(motion: Motion) -> Motion:
     """Return the time derivatives of the measured quantities, in a Motion's fields."""
 
     def slope(values: FloatArray) -> FloatArray:
-        return np.asarray(np.gradient(values, 1.0 / motion.sample_rate, axis=0))
+        # By the times: a dropout that was just short enough may be too long once its sensor is shifted.
+        return np.asarray(np.gradient(values, motion.time - motion.time[0], axis=0))
 
     wrenches = {name: slope(values) for name, values in motion.wrenches.items()}
     fields: dict[str, Any] = {name: slope(getattr(motion, name)) for name in _BASE_FIELDS}

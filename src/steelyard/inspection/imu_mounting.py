@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.inspection.axis_permutations import is_identity, signed_permutations
 from steelyard.model import STANDARD_GRAVITY
-from steelyard.motion import GRAVITY, butterworth, frame_motion, reconstruct_motion, smooth_columns
+from steelyard.motion import GRAVITY, butterworth, frame_motion, reconstruct_motion, sample_rate, smooth_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,8 +119,12 @@ def compare_imu(model: Model, segments: Sequence[Recording], imu: Imu, cutoff: f
         step = max(1, round(motions[0].sample_rate / (3.0 * cutoff)))
         stationary &= np.arange(len(stationary)) % step == 0
         seen = [frame_motion(model, motion.where(stationary), imu.frame) for motion in motions]
+        smoothing = butterworth(cutoff)
+        # A gap in another column leaves the motion fewer samples than the segment has: samples are matched by time.
+        edge = smoothing.edge(sample_rate(segment))
+        rows = np.searchsorted(segment.time[edge : len(segment) - edge], motions[0].time[stationary])
         read = [
-            smooth_columns(segment, [f"{imu.name}.{kind}.{axis}" for axis in "xyz"], butterworth(cutoff))[stationary]
+            smooth_columns(segment, [f"{imu.name}.{kind}.{axis}" for axis in "xyz"], smoothing)[rows]
             for kind in ("accel", "gyro")
         ]
         accel = np.mean([each.in_own_axes(each.proper_acceleration) for each in seen], axis=0)

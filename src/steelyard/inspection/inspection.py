@@ -189,7 +189,7 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
     findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
     sensors = _sensor_names(model) if model is not None else set()
     findings += [*check_clock(survey), *check_columns(survey, sensors)]
-    segments = choose_segments(recording, survey, _usable_columns(survey))
+    segments = choose_segments(recording, survey, _usable_columns(survey), CUTOFF)
     spectra = estimate_channel_spectra(segments) if segments else {}
     checks: SensorChecks | None = None
     force: dict[str, float] = {}
@@ -234,7 +234,7 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
         EvidenceError: Unmeasured components leave no equation.
     """
     survey = survey_recording(recording)
-    segments = choose_segments(recording, survey, _sensor_columns(model, survey))
+    segments = choose_segments(recording, survey, _sensor_columns(model, survey), CUTOFF)
     if not segments:
         raise MotionError(f"{recording.name} has no gap-free segment of motion; see `steelyard inspect`")
     names = [each.name for each in model.setup.imus if f"{each.name}.accel.x" in recording.values]
@@ -254,7 +254,7 @@ def _check_with_model(
         findings += check_velocities(model, setup, corrected(segments, corrections), CUTOFF)
     checks: SensorChecks | None = None
     obstacle = _obstacle(model, survey, findings)
-    used = [] if obstacle else choose_segments(recording, survey, _sensor_columns(model, survey))
+    used = [] if obstacle else choose_segments(recording, survey, _sensor_columns(model, survey), CUTOFF)
     if used:
         checks = SensorChecks(model, used, setup)
         checks.correct(corrections)

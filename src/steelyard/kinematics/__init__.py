@@ -11,6 +11,7 @@ from steelyard.kinematics.rotations import axis_rotations, cross, quaternion_rot
 from steelyard.kinematics.tree import JOINT_CODES, Tree, TreeArrays, TreeMotion, traverse
 
 if TYPE_CHECKING:
+    from steelyard.kinematics.kernel_cache import compile_kernel
     from steelyard.kinematics.tree_pass import (
         ANGULAR_ACCELERATION,
         ANGULAR_VELOCITY,
@@ -41,6 +42,7 @@ __all__ = [
     "TreeMotion",
     "angular_motion",
     "axis_rotations",
+    "compile_kernel",
     "compiled",
     "cross",
     "move_along",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from steelyard.kinematics.kernel_cache import compile_kernel
 from steelyard.kinematics.tree import JOINT_CODES, TreeMotion, traverse
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from steelyard.kinematics.tree import Tree
 
 # Kernels that call each other live in one file: numba's cache does not notice when a callee elsewhere changes.
-compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
+compiled = compile_kernel(fastmath={"contract", "nsz", "arcp"})
 
 _REVOLUTE = JOINT_CODES["revolute"]
 _CONTINUOUS = JOINT_CODES["continuous"]

@@ -15,7 +15,7 @@ from steelyard.motion.frame_motion import body_motions, frame_motion, tree_motio
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
 from steelyard.motion.reconstruct import Base, reconstruct_motion, stream_motion
-from steelyard.motion.segments import LONGEST_GAP, interpolate_gaps, split_at_gaps
+from steelyard.motion.segments import LONGEST_GAP, interpolate_gaps, longest_bridged_gap, sample_rate, split_at_gaps
 from steelyard.motion.smoothing import butterworth
 
 __all__ = [
@@ -31,11 +31,13 @@ __all__ = [
     "check_offsets",
     "frame_motion",
     "interpolate_gaps",
+    "longest_bridged_gap",
     "motion_from_arrays",
     "motion_from_generalized",
     "neutral_posture",
     "read_offsets",
     "reconstruct_motion",
+    "sample_rate",
     "smooth_columns",
     "sole_normal",
     "split_at_gaps",

@@ -12,7 +12,7 @@ from steelyard.recording import usual_rate
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
@@ -213,6 +213,47 @@ def _as_numbers(values: Any, name: str) -> FloatArray:
     if array.dtype.kind not in "iuf":
         raise MotionError(f"{name} is not an array of real numbers", channel=name)
     return array.astype(np.float64, copy=False)
+
+
+def join_motions(pieces: Sequence[Motion]) -> Motion:
+    """Concatenate the pieces of a motion, in their order.
+
+    A sole whose contacts only some pieces name is on the ground in the others, as it is in a Motion that does not name
+    it. The orientation is kept where all pieces have it.
+
+    Args:
+        pieces: At least one piece; all with the same base link, sensors and rate.
+
+    Raises:
+        MotionError: There is no piece, or a piece has another base link or other sensors.
+    """
+    if not pieces:
+        raise MotionError("there is no motion to join")
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    for piece in pieces[1:]:
+        if piece.base != first.base:
+            raise MotionError(
+                f"motions at {first.base!r} and at {piece.base!r} cannot be joined; reconstruct both with one base",
+                channel="base",
+            )
+        other = {*first.wrenches, *first.torques} ^ {*piece.wrenches, *piece.torques}
+        if other:
+            name = min(other)
+            raise MotionError(f"{name!r} is measured in some of the motions only; gather them as a list", channel=name)
+    fields: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in SAMPLED}
+    for group in ("wrenches", "torques"):
+        parts = [getattr(piece, group) for piece in pieces]
+        fields[group] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    soles = dict.fromkeys(name for piece in pieces for name in piece.contacts)
+    fields["contacts"] = {
+        name: np.concatenate([piece.contacts.get(name, np.ones(len(piece), dtype=np.bool_)) for piece in pieces])
+        for name in soles
+    }
+    orientations = [piece.orientation for piece in pieces if piece.orientation is not None]
+    orientation = np.concatenate(orientations) if len(orientations) == len(pieces) else None
+    return replace(first, orientation=orientation, **fields)
 
 
 def motion_from_generalized(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from steelyard.motion.joint_state import (
     read_torques,
     read_wrenches,
 )
-from steelyard.motion.motion import SAMPLED, Motion
+from steelyard.motion.motion import Motion, join_motions
 from steelyard.motion.readings import Readings, find_slowest, survey_readings
 from steelyard.motion.segments import Dropouts, even_segments, find_runs, longest_bridged_gap, sample_rate
 from steelyard.motion.smoothing import KINDS, Smoothing, SmoothingKind, butterworth, local_cubic, local_cubic_of_cutoff
@@ -32,7 +32,7 @@ from steelyard.recording import Recording, usual_rate
 from steelyard.wording import count, show_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from steelyard.model import Model
     from steelyard.motion.base_state import BaseSource
@@ -219,7 +219,7 @@ class _Plan:
     def reconstruct(self) -> Motion:
         """Return the motion as one; notes report interpolated dropouts and the loss from gaps."""
         dropouts = self.dropouts()
-        motion = _join_pieces(list(self.pieces(None, dropouts)))
+        motion = join_motions(list(self.pieces(None, dropouts)))
         notes = list(motion.notes)
         if dropouts.seconds:
             worst = max(dropouts.seconds, key=lambda name: dropouts.seconds[name])
@@ -376,17 +376,3 @@ def _choose_smoothing(
     if cutoff is None:
         cutoff, why = choose_cutoff(model, recording, source, highest=min(HIGHEST, highest))
     return (butterworth(cutoff, order) if kind == "butterworth" else local_cubic_of_cutoff(cutoff)), why
-
-
-def _join_pieces(pieces: Sequence[Motion]) -> Motion:
-    """Concatenate the pieces of a motion."""
-    first = pieces[0]
-    if len(pieces) == 1:
-        return first
-    fields: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in SAMPLED}
-    for group in ("wrenches", "torques"):
-        parts = [getattr(piece, group) for piece in pieces]
-        fields[group] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    orientations = [piece.orientation for piece in pieces if piece.orientation is not None]
-    orientation = np.concatenate(orientations) if len(orientations) == len(pieces) else None
-    return replace(first, orientation=orientation, **fields)

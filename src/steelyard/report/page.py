@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steelyard import __version__
 from steelyard.exceptions import SteelyardError
 from steelyard.report.packing import as_json, compress_text
 from steelyard.report.sections.base_parameters import list_base_parameters
@@ -94,7 +95,7 @@ def render_report(report: Report) -> str:
         rendered.append({"key": section.key, "title": section.title, "body": body})
     return environment.get_template("page.html").render(
         title=f"{report.estimate.model.name}, identified",
-        version=report.estimate.provenance["steelyard"],
+        version=__version__,
         sections=rendered,
         style=_text("page.css"),
         script=_text("page.js").replace("  // robot.js\n", _text("robot.js")),

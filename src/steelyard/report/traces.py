@@ -20,7 +20,7 @@ from steelyard.validation import AXES, CANDIDATES, ROBOT, UNITS, plan_predictor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import FloatArray, IntArray
     from steelyard.identification import Estimate
     from steelyard.model import Model
     from steelyard.motion import Motion
@@ -43,6 +43,9 @@ _SEGMENT_SECONDS = 8.0
 
 _FEWEST_FOR_SPECTRUM = 32
 """Samples below which no spectrum is shown. Set by judgement: sixteen frequencies are the least worth a plot."""
+
+_TINY = 1e-300
+"""Added to a scale that may be zero: below every error, above zero."""
 
 _PIECE = 4096
 """Samples that are predicted at a time: bounds the memory."""
@@ -143,24 +146,64 @@ def trace_motions(
 
 
 def thin_traces(traces: Sequence[Trace], most: int) -> list[Trace]:
-    """Downsample traces, all by the same factor, to about `most` numbers together."""
+    """Downsample traces, all by the same factor, to about `most` numbers together.
+
+    Kept are whole samples, as `choose_samples` chooses them: extremes of every channel, and gaps, survive whatever the
+    factor, and may exceed `most` where channels are many.
+    """
     numbers = sum(trace.measured.size * (1 + len(trace.predicted)) for trace in traces)
     every = max(1, -(-numbers // most))
-    return [
-        replace(
-            trace,
-            time=trace.time[::every],
-            measured=trace.measured[::every],
-            predicted={name: values[::every] for name, values in trace.predicted.items()},
-            loads={name: values[::every] for name, values in trace.loads.items()},
-            every=trace.every * every,
-        )
-        for trace in traces
-    ]
+    return [_thin(trace, every) for trace in traces] if every > 1 else list(traces)
+
+
+def _thin(trace: Trace, every: int) -> Trace:
+    residuals = [values - trace.measured for values in trace.predicted.values()]
+    loads = [values[:, None] for values in trace.loads.values()]
+    channels = np.concatenate([trace.measured, *trace.predicted.values(), *residuals, *loads], axis=1)
+    scale = np.array(next((trace.rmse[name] for name in trace.predicted), np.ones(len(trace.rows)))) + _TINY
+    misfit = np.square(residuals[0] / scale).sum(axis=1) if residuals else np.zeros(len(trace.time))
+    rows = choose_samples(channels, misfit, every)
+    return replace(
+        trace,
+        time=trace.time[rows],
+        measured=trace.measured[rows],
+        predicted={name: values[rows] for name, values in trace.predicted.items()},
+        loads={name: values[rows] for name, values in trace.loads.items()},
+        every=trace.every * every,
+    )
+
+
+def choose_samples(channels: FloatArray, misfit: FloatArray, every: int) -> IntArray:
+    """Choose about one of `every` neighbouring samples to plot, such that nothing notable is hidden.
+
+    The greatest and the least value of each channel are kept, and the first sample of each gap (NaN) in a channel. Of
+    neighbours without any of these, the one with the largest misfit is kept.
+
+    Args:
+        channels: The plotted values, shape (n, n_channels).
+        misfit: A measure of each sample's residuals, shape (n,).
+        every: Downsampling factor.
+
+    Returns:
+        Indices of the samples, in order.
+    """
+    missing = np.isnan(channels)
+    kept = np.any(missing & ~np.concatenate([np.zeros_like(missing[:1]), missing[:-1]]), axis=1)
+    if len(channels):
+        kept[np.argmax(np.where(missing, -np.inf, channels), axis=0)] = True
+        kept[np.argmin(np.where(missing, np.inf, channels), axis=0)] = True
+    count = -(-len(channels) // every)
+    padded = np.full(count * every, -1.0)
+    padded[: len(misfit)] = np.where(np.isnan(misfit), 0.0, misfit)
+    worst = np.arange(count) * every + np.argmax(padded.reshape(count, every), axis=1)
+    settled = np.zeros(count, dtype=np.bool_)
+    settled[np.flatnonzero(kept) // every] = True
+    kept[worst[~settled]] = True
+    return np.flatnonzero(kept)
 
 
 class _Collector:
-    """Collects samples, never more than four times those that are drawn."""
+    """Collects samples, about four times those that are drawn at most."""
 
     def __init__(self, model: Model, torques: Sequence[str], candidates: Sequence[str]) -> None:
         self.candidates = tuple(candidates)
@@ -213,17 +256,15 @@ class _Collector:
         self._kept_count = len(self._kept[0])
 
     def _downsample(self, samples: FloatArray, every: int) -> FloatArray:
-        """Keep one of `every` neighbours: the one with the largest residual, so that no misfit is hidden."""
+        """Keep about one of `every` neighbours; see `choose_samples`."""
         if every == 1:
             return samples
         count = len(self.rows)
-        scale = np.sqrt(self._squares[0] / max(1, self._count)) + 1e-300
-        residuals = (np.square((samples[:, 1 + count : 1 + 2 * count] - samples[:, 1 : 1 + count]) / scale)).sum(axis=1)
-        groups = -(-len(samples) // every)
-        padded = np.full(groups * every, -1.0)
-        padded[: len(samples)] = residuals
-        rows = np.arange(groups) * every + np.argmax(padded.reshape(groups, every), axis=1)
-        return np.asarray(samples[rows])
+        measured, shown = samples[:, 1 : 1 + count], 1 + count * (1 + len(self.candidates))
+        residuals = [samples[:, start : start + count] - measured for start in range(1 + count, shown, count)]
+        scale = np.sqrt(self._squares[0] / max(1, self._count)) + _TINY
+        misfit = np.square(residuals[0] / scale).sum(axis=1)
+        return np.asarray(samples[choose_samples(np.concatenate([samples[:, 1:], *residuals], axis=1), misfit, every)])
 
     def _add_breaks(self, time: FloatArray) -> None:
         steps = np.diff(time, prepend=self._last if np.isfinite(self._last) else time[0] - self._step)
@@ -248,7 +289,10 @@ class _Collector:
                     intervals.append([begin, end])
 
     def trace(self, name: str, purpose: Purpose) -> Trace:
-        while self._kept_count > MOST_SAMPLES:
+        before = np.inf
+        # Extremes and gaps stay, however many there are.
+        while MOST_SAMPLES < self._kept_count < before:
+            before = self._kept_count
             self._halve()
         kept = np.concatenate(self._kept)
         rows = np.flatnonzero(self.known)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.wording import did_you_mean
+from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from steelyard.arrays import FloatArray
 
 CANDIDATES = ("estimate", "corrected", "reference", "truth")
@@ -39,7 +41,7 @@ class ErrorStatistics:
 
     def at(self, row: int) -> ErrorStatistics:
         """Return the statistics of one row, as plain numbers."""
-        return ErrorStatistics(*(float(getattr(self, each.name)[row]) for each in fields(self)))
+        return ErrorStatistics(*(float(np.atleast_1d(getattr(self, each.name))[row]) for each in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain lists."""
@@ -48,9 +50,11 @@ class ErrorStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Prediction errors of all candidates in the same rows.
+    """Prediction errors of all candidates in the same rows: a mapping from the name of a row to its errors.
 
-    `mean`, `std`, `rmse`, `correlation`, `nrmse` and `r_squared` are the estimate's.
+    ``for joint in validation.torque``, ``validation.torque[joint].rmse``, ``"fz" in validation.wrench``, ``items()``
+    and ``len()`` work as in a dictionary. `mean`, `std`, `rmse`, `correlation`, `nrmse` and `r_squared` are the
+    estimate's.
 
     Attributes:
         rows: Names of the rows: axes of a wrench, or joints.
@@ -98,8 +102,31 @@ class Candidates:
         """Share of the measured variance that the estimate explains."""
         return self.estimate.r_squared
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, row: object) -> bool:
+        return row in self.rows
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the rows."""
+        return self.rows
+
+    def values(self) -> list[Candidates]:
+        """Return each row's errors, as plain numbers."""
+        return [self[row] for row in self.rows]
+
+    def items(self) -> list[tuple[str, Candidates]]:
+        """Return the names of the rows with their errors, as plain numbers."""
+        return [(row, self[row]) for row in self.rows]
+
     def __getitem__(self, row: str) -> Candidates:
         """Return one row by name, as plain numbers."""
+        if not isinstance(row, str):
+            raise EvidenceError(f"rows go by name, not by {row!r}; the names are {in_words(self.rows)}")
         if row not in self.rows:
             raise EvidenceError(f"nothing was validated on {row!r}{did_you_mean(row, self.rows)}", names=[row])
         place = self.rows.index(row)
@@ -107,14 +134,14 @@ class Candidates:
         truth = None if self.truth is None else self.truth.at(place)
         return Candidates((row,), (self.units[place],), estimate, reference, corrected, truth)
 
-    def items(self) -> list[tuple[str, ErrorStatistics | None]]:
-        """Return the candidates with their names."""
+    def by_candidate(self) -> list[tuple[str, ErrorStatistics | None]]:
+        """Return the errors of each candidate with its name; None for a truth that is not known."""
         return [(name, getattr(self, name)) for name in CANDIDATES]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain lists."""
         return {"rows": list(self.rows), "units": list(self.units)} | {
-            name: fit.to_dict() for name, fit in self.items() if fit is not None
+            name: fit.to_dict() for name, fit in self.by_candidate() if fit is not None
         }
 
 

@@ -134,15 +134,16 @@ class Predictor:
         """
         system = System(self.model, self.base, self.sensing, self.nuisance, None, np.zeros((0, 0), dtype=np.int64))
         states = tree_motion(motion)
-        different = {id(parameters): parameters for parameters in self.parameters}
-        terms = system.evaluate(plan, states, parameters=list(different.values()))
+        # The reference occurs twice, as it is and scaled: its forces are computed once.
+        places = [next(k for k, other in enumerate(self.parameters) if other is one) for one in self.parameters]
+        different = sorted(set(places))
+        terms = system.evaluate(plan, states, parameters=[self.parameters[place] for place in different])
         first = plan.rows.first_torque_row
         forces = system.forces(motion)
         felt = np.einsum("nkm,nm->nk", terms.measured, forces[:, : len(self.sensing.measured)])
         torques = forces[:, len(self.sensing.measured) :]
         done = dict(zip(different, terms.required, strict=True))
-        pairs = zip(self.parameters, self.scales, strict=True)
-        needed = np.stack([scale * done[id(parameters)] for parameters, scale in pairs])
+        needed = np.stack([scale * done[place] for place, scale in zip(places, self.scales, strict=True)])
         if self.nuisance:
             needed += system.nuisance_columns(plan, states, terms, motion.bandwidth) @ self.values
         unknown = terms.unknown

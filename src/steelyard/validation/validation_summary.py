@@ -68,7 +68,7 @@ def _table(candidates: Candidates, share: str = "nrmse") -> list[str]:
             # A long name has a line of its own.
             lines.append(name)
             name = ""
-        for candidate, fit in candidates.items():
+        for candidate, fit in candidates.by_candidate():
             if fit is None:
                 continue
             one = fit.at(number)

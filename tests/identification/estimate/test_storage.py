@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import steelyard
 from steelyard import IdentifiabilityError, gather_evidence, identify, load_estimate, load_evidence, load_model
 from tests.identification.worlds import reference, rich_motion, with_noise
 
@@ -42,6 +43,16 @@ def test_everything_comes_back(estimate, tmp_path):
     assert again.model.tree.sha256 == estimate.model.tree.sha256
     assert again.model.setup.wrench_sensors == estimate.model.setup.wrench_sensors
     assert again.model.setup.mirror == estimate.model.setup.mirror
+
+
+def test_a_loaded_estimate_keeps_the_version_that_made_it(estimate, tmp_path, monkeypatch):
+    estimate.save(tmp_path / "icub.json")
+    monkeypatch.setattr(steelyard, "__version__", "99.0")
+    again = load_estimate(tmp_path / "icub.json")
+    assert again.provenance == estimate.provenance
+    assert again.version == estimate.version != "99.0"
+    again.save(tmp_path / "again.json")
+    assert load_estimate(tmp_path / "again.json").version == estimate.version
 
 
 def test_the_corrected_model_is_written_and_read(estimate, tmp_path):

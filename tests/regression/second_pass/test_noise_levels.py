@@ -37,6 +37,19 @@ def test_the_noise_of_two_sensors_is_told_apart():
     assert found.weights["left_foot.fx"] == found.weights["left_foot.fz"]
 
 
+def test_no_level_collapses_where_the_rows_hardly_tell_it_apart():
+    # Forces of two feet differ by their lever arms alone, which 0.15 N m of moment noise hides in a short motion: the
+    # likelihood alone is greatest with one foot without any noise, in three of these fourteen.
+    equal = {"left_foot": (0.1, 0.15), "right_foot": (0.1, 0.15)}
+    for seed in range(14):
+        found = estimate_noise(reference("g1"), noisy(equal, seed, count=80))
+        assert found.settled
+        for level in found.levels:
+            true = 0.15 if "moment" in level.name else 0.1
+            assert true / 3.0 < level.level < 3.0 * true
+            assert abs(level.level - true) < 4.0 * level.error
+
+
 def test_it_scales_with_the_noise():
     once = estimate_noise(reference("g1"), noisy(LEVELS, 2))
     # The same noise tenfold: forces that are ten times as large of parameters that are ten times as large.

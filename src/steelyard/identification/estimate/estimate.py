@@ -81,6 +81,12 @@ class LevelReport:
     broken: tuple[str, ...]
 
 
+def _running_version() -> str:
+    from steelyard import __version__  # noqa: PLC0415  (the package imports this room)
+
+    return __version__
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Parameters of a model, identified from Evidence.
@@ -118,6 +124,7 @@ class Estimate:
         sensor_errors: Offsets and biases that each recording's sensors have of their own.
         preparation: What was chosen before gathering, as `Preparation.to_dict` returns it; empty where Evidence was
             gathered from motions. `validate` prepares unseen recordings alike.
+        version: The version of Steelyard that identified it; a loaded estimate keeps its own.
     """
 
     model: Model
@@ -142,6 +149,7 @@ class Estimate:
     belief_freedom: float = np.inf
     sensor_errors: tuple[SensorErrors, ...] = ()
     preparation: Mapping[str, Any] = field(default_factory=dict)
+    version: str = field(default_factory=_running_version)
 
     @property
     def parameters(self) -> FloatArray:
@@ -237,11 +245,9 @@ class Estimate:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Hashes of the model and the recordings, the version, and the options."""
-        from steelyard import __version__  # noqa: PLC0415  (the package imports this room)
-
+        """Hashes of the model and the recordings, the version that made the estimate, and the options."""
         return {
-            "steelyard": __version__,
+            "steelyard": self.version,
             "model": {
                 "name": self.model.name,
                 "sha256": self.model.description.file.sha256,

@@ -183,6 +183,7 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
         ),
         belief_freedom=np.inf if stored.get("belief_freedom") is None else float(stored["belief_freedom"]),
         posterior=None if stored.get("posterior") is None else Posterior.from_dict(_unpack(stored["posterior"])),
+        version=str(stored["provenance"]["steelyard"]),
     )
 
 

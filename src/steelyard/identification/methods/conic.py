@@ -316,8 +316,8 @@ class _Search:
         """Add what a point breaks, and return the point with multipliers for it; None where it breaks nothing."""
         programme, y = self.programme, point.unknowns
         found = [cut(y) for cut in self.conic.cuts]
-        matrix = np.concatenate([np.zeros((0, len(y))), *(rows for rows, _, _ in found)])
-        lower = np.concatenate([np.zeros(0), *(limits for _, limits, _ in found)])
+        matrix = np.concatenate([np.zeros((0, len(y))), *(rows for rows, *_ in found)])
+        lower = np.concatenate([np.zeros(0), *(limits for _, limits, *_ in found)])
         present = set(programme.blocks)
         blocks = [
             block
@@ -327,7 +327,7 @@ class _Search:
         if not len(matrix) and not blocks:
             return None
         self.generated += len(matrix) + len(blocks)
-        self.names += [self.conic.unknowns.names.get(row.tobytes(), "a generated row") for row in matrix]
+        self.names += [self.conic.unknowns.names[label] for *_, labels in found for label in labels]
         self.programme = replace(
             programme,
             rows=np.concatenate([programme.rows, matrix]),

@@ -34,12 +34,12 @@ class Unknowns:
     Attributes:
         problem: The problem.
         scale: "spread": ``y`` is in units of the usual deviation of a model; "none": SI units, as in the papers.
-        names: Name of each generated row, by its bytes.
+        names: Names of generated rows: link, kind of constraint and direction; a row's label is the index of its own.
     """
 
     problem: Problem
     scale: Scale
-    names: dict[bytes, str] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_scale(self.scale)
@@ -105,7 +105,7 @@ class Unknowns:
         return matrix, np.where(lengths > 1e-12 * scales, lengths, 0.0)
 
     def _cuts(self, family: CutFamily) -> Any:
-        def cuts(point: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
+        def cuts(point: FloatArray) -> tuple[FloatArray, FloatArray, Any, Any]:
             rows = family.violated(self.parameters(point))
             matrix, lengths = self._reduce(rows)
             chosen = lengths > 0.0
@@ -114,9 +114,9 @@ class Unknowns:
             margin = _MARGIN if self.scale == "spread" else _SI_MARGIN * lengths[chosen]
             lower = (rows.lower - rows.matrix @ self.problem.unknowns.start)[chosen] / units + margin
             links = np.argmax(rows.matrix[chosen] != 0.0, axis=1) // PARAMETER_COUNT
-            names = np.array(rows.names, dtype=object)[chosen]
-            self.names |= {row.tobytes(): str(name) for row, name in zip(matrix, names, strict=True)}
-            return matrix, lower, links
+            labels = len(self.names) + np.arange(len(matrix))
+            self.names += [rows.names[row] for row in np.flatnonzero(chosen)]
+            return matrix, lower, links, labels
 
         return cuts
 
@@ -129,9 +129,7 @@ class Unknowns:
         """
         ordered = sorted(solution.active_rows, key=lambda active_row: (active_row.solved, -active_row.multiplier))
         found = [
-            names[active_row.level][active_row.row]
-            if active_row.row >= 0
-            else self.names.get(active_row.direction.tobytes(), "a generated row")
+            names[active_row.level][active_row.row] if active_row.row >= 0 else self.names[active_row.label]
             for active_row in ordered
         ]
         return tuple(dict.fromkeys(found))

@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from steelyard.identification.sampling.small_factors import COLUMNS, COUNTS, ROWS
+from steelyard.kinematics import compile_kernel
 
 if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
@@ -72,7 +72,7 @@ class Boundary:
         return np.ascontiguousarray(position.T), np.ascontiguousarray(speed.T), through
 
 
-_compiled = njit(cache=True, nogil=True, error_model="numpy")
+_compiled = compile_kernel()
 
 
 @_compiled

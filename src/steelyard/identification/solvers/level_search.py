@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from steelyard.identification.solvers.least_distance import NearestPoint
 
 Cuts = Callable[[Any], tuple[Any, ...]]
-"""From a point to rows that it violates: ``matrix`` (m, n), ``lower`` (m,), and for each row the number of its family,
-from zero; without numbers, all rows are of one family."""
+"""From a point to rows that it violates: ``matrix`` (m, n), ``lower`` (m,), for each row the number of its family, from
+zero (without numbers, all rows are of one family), and for each row a label, by which active rows are recognised."""
 
 FamilyKey = tuple[int, int, int]
 """Index of a level, of a source of cutting planes in it, and of a family (a link) in that."""
@@ -57,6 +57,7 @@ class Inequalities:
         level: Number of each row's level, shape (m,).
         row: Number of each row in its level; −1 for generated ones; shape (m,).
         family: Source and family of each generated row, else (−1, −1); shape (m, 2).
+        label: Label that its source gave each generated row, else −1; shape (m,).
     """
 
     matrix: FloatArray
@@ -64,12 +65,13 @@ class Inequalities:
     level: IntArray
     row: IntArray
     family: IntArray
+    label: IntArray
 
     @classmethod
     def none(cls, count: int) -> Inequalities:
         """Return no rows, on `count` unknowns."""
         empty = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros((0, count)), np.zeros(0), empty, empty, np.zeros((0, 2), dtype=np.int64))
+        return cls(np.zeros((0, count)), np.zeros(0), empty, empty, np.zeros((0, 2), dtype=np.int64), empty)
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -82,7 +84,7 @@ class Inequalities:
 
     @property
     def _arrays(self) -> tuple[Any, ...]:
-        return self.matrix, self.lower, self.level, self.row, self.family
+        return self.matrix, self.lower, self.level, self.row, self.family, self.label
 
     @property
     def lengths(self) -> FloatArray:
@@ -113,6 +115,7 @@ class Family:
         matrix, lower, *numbers = self.cuts(point)
         matrix = np.asarray(matrix, dtype=np.float64).reshape(-1, len(point))
         groups = np.asarray(numbers[0] if numbers else np.zeros(len(matrix)), dtype=np.int64)
+        labels = np.asarray(numbers[1] if len(numbers) > 1 else np.full(len(matrix), -1), dtype=np.int64)
         keys = [(self.level, self.number, group) for group in groups.tolist()]
         lower = np.asarray(lower, dtype=np.float64) - np.array([relaxed.get(key, 0.0) for key in keys])
         return Inequalities(
@@ -121,6 +124,7 @@ class Family:
             np.full(len(keys), self.level, dtype=np.int64),
             np.full(len(keys), -1, dtype=np.int64),
             np.stack([np.full(len(keys), self.number, dtype=np.int64), groups], axis=1),
+            labels,
         )
 
 

@@ -75,6 +75,7 @@ class Level:
             np.full(count, number, dtype=np.int64),
             np.concatenate([low, high]).astype(np.int64),
             np.full((count, 2), -1, dtype=np.int64),
+            np.full(count, -1, dtype=np.int64),
         )
 
 
@@ -85,6 +86,7 @@ class ActiveRow:
     Attributes:
         level: Number of the level that the row belongs to.
         row: Number of the row in its level; −1 for a generated one.
+        label: Label that its source gave a generated row, else −1.
         direction: The row as a lower bound, shape (n,).
         multiplier: Derivative of half the cost by the bound.
         solved: Number of the level whose minimum it is.
@@ -92,6 +94,7 @@ class ActiveRow:
 
     level: int
     row: int
+    label: int
     direction: FloatArray
     multiplier: float
     solved: int
@@ -245,7 +248,14 @@ class _Cascade:
         forces = found.multipliers * np.linalg.norm(rows.matrix @ self.free, axis=1)
         active = np.flatnonzero(forces > _ACTIVE * found.size)
         self.active_rows += [
-            ActiveRow(int(rows.level[i]), int(rows.row[i]), rows.matrix[i], float(found.multipliers[i]), number)
+            ActiveRow(
+                int(rows.level[i]),
+                int(rows.row[i]),
+                int(rows.label[i]),
+                rows.matrix[i],
+                float(found.multipliers[i]),
+                number,
+            )
             for i in active.tolist()
         ]
         fixed = np.union1d(active, np.flatnonzero(broken)).astype(np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,7 @@ from steelyard.recording.bags.topic_writing import encode_messages, plan_topics
 from steelyard.recording.bags.topics import ignored_topics
 from steelyard.recording.file_errors import missing_package, unreadable, unwritable
 from steelyard.recording.file_mark import MARK, describe_for_bag, parse_bag_mark
+from steelyard.whole_file import draft_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,7 +126,7 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
 
 def _is_tree(contents: Any) -> bool:
     """Return whether no part occurs twice, as YAML's aliases make it: a few of them can expand without end."""
-    waiting, seen = [contents], set()
+    waiting, seen = [contents], set()  # addresses are unique here: `contents` holds every part of it
     while waiting:
         part = waiting.pop()
         if not isinstance(part, dict | list):
@@ -257,11 +257,9 @@ def write_ros2(recording: Recording, folder: Path, *, storage: Literal["mcap", "
             f"{folder.name} exists already; ROS 2 bags are not overwritten: remove it, or choose another name"
         )
     try:
-        with tempfile.TemporaryDirectory(
-            prefix=".steelyard-", dir=folder.parent, ignore_cleanup_errors=True
-        ) as temporary:
+        with draft_folder(folder.parent) as temporary:
             # rosbags names the file of messages after the folder in which it is first written.
-            draft = Path(temporary) / "recording"
+            draft = temporary / "recording"
             _fill_ros2(recording, topics, draft, storage)
             draft.rename(folder)
     except OSError as error:

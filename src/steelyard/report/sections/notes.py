@@ -48,7 +48,7 @@ def show_provenance(report: Report) -> Section:
         ("Joint torques", ", ".join(estimate.key.torques) or "none"),
         ("Base parameters", f"{estimate.base.rank}, condition number {estimate.base.condition:.3g}"),
         ("Cost", f"{fit.cost:.4g}; model file {fit.reference_cost:.4g}; scaled {fit.corrected_cost:.4g}"),
-        ("Steelyard", provenance["steelyard"]),
+        ("Identified by", f"Steelyard {provenance['steelyard']}"),
     ]
     context = {
         "facts": [(name, value) for name, value in facts if value],
