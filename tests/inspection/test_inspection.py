@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.faults import FAULTS
 
 from steelyard import (
     MotionError,
@@ -21,7 +22,6 @@ from steelyard import (
 from steelyard.inspection.delays import _linearise, _misfit, estimate_lags
 from steelyard.inspection.findings import source_of, write_fix
 from steelyard.laboratory import simulate
-from steelyard.laboratory.faults import FAULTS
 from steelyard.model.recording_map import ColumnSource
 from steelyard.model.setup import WrenchSensor, parse_setup
 from tests.laboratory.trials import robot, short_trial
