@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from benchmarks.contact_sheet import draw_contact_sheet
 from benchmarks.figures import RESULTS, Figure, Study
 from steelyard import SteelyardError, load_model
 from steelyard.laboratory import DEFAULT_SENSORS, MOTIONS, plan_motion, simulate
-from steelyard.laboratory.contact_sheet import draw_contact_sheet
 from steelyard.laboratory.true_robot import draw_offsets
 from steelyard.motion import reconstruct_motion
 from steelyard.regression.gathering import residuals

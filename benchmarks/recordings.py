@@ -1,7 +1,7 @@
 """What the door for recordings can do: ``python -m benchmarks.recordings``.
 
 Round trips through every format; a 1 GB CSV and a 1 GB MCAP through `inspect` and through gathering, with the memory
-that it takes; delays and their intervals; fourteen mounting and unit faults (`steelyard.laboratory.faults.FAULTS`) on
+that it takes; delays and their intervals; fourteen mounting and unit faults (`benchmarks.faults.FAULTS`) on
 twenty true robots; recordings without a fault; real recordings, where they are; odd files by the ten thousand.
 
 The longest parts can be left out: ``--without memory fuzzing``.
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.faults import FAULTS
 from benchmarks.figures import RESULTS, Figure, Study
 from steelyard import Recording, estimate_delays, inspect_recording, load_model, read_recording
 from steelyard.laboratory import DEFAULT_SENSORS, simulate
-from steelyard.laboratory.faults import FAULTS
 from steelyard.motion import stream_motion
 from steelyard.recording import join_recordings
 from steelyard.regression import gather_evidence

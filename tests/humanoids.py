@@ -9,7 +9,7 @@ import numpy as np
 
 from steelyard.model import load_model, project_to_interior
 from steelyard.model.files.packages import find_file
-from steelyard.model.parameters import from_log_cholesky, to_log_cholesky
+from tests.log_cholesky import from_log_cholesky, to_log_cholesky
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -47,7 +47,7 @@ def test_the_verdict_shown_is_the_verdict_given() -> None:
 
 
 def test_the_fault_shown_is_the_fault_found() -> None:
-    from steelyard.laboratory.faults import FAULTS
+    from benchmarks.faults import FAULTS
 
     _, told = blocks("text", MEASURED)
     sentence, _, *lines, _ = told.strip().splitlines()

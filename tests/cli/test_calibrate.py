@@ -9,6 +9,9 @@ from typer.testing import CliRunner
 from steelyard import read_offsets
 from steelyard.cli import app
 from steelyard.laboratory import simulate
+from tests.calibration.standing import offsets_of
+from tests.calibration.talos_arm import TALOS_ARM, talos_left_arm
+from tests.calibration.test_markers import HAND, PLACES, arm_joints, as_recording, fixed, measure
 from tests.laboratory.trials import robot
 
 
@@ -108,3 +111,70 @@ def test_plain_sums_and_stretches_of_time(recorded):
     code, output = run("g1", recorded, "--flat", "left=0:6", "--flat", "right=0:20", "--json")
     assert code == 0
     assert json.loads(output)["pose_count"] > 20
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    """A fixed arm with markers, its true offsets, and the setup and the CSV of its recording."""
+    folder = tmp_path_factory.mktemp("arm")
+    model = fixed()
+    truth = offsets_of(arm_joints(model), most=2.0)
+    poses = measure(model, truth, count=40, marker=0.5e-3)
+    as_recording(poses).write(folder / "arm.csv")
+    as_recording(poses, scale=1e3).write(folder / "millimetres.csv")
+    (folder / "arm.toml").write_text(
+        f"""[model]
+file = "{model.description.file.path}"
+base = "fixed"
+
+[[marker]]
+name = "palm"
+frame = "{HAND}"
+"""
+    )
+    return folder, truth
+
+
+def test_markers_of_the_setup_or_of_an_option_are_calibrated(arm, tmp_path):
+    folder, truth = arm
+    joints = [argument for joint in truth for argument in ("--joint", joint)]
+    code, output = run(folder / "arm.toml", folder / "arm.csv", *joints, "-o", tmp_path / "calibrated")
+    assert code == 0, output
+    assert "cross-validated" in output
+    assert f"palm on {HAND}, mm" in output
+    assert "states their link: 'elbow' and 'thumb'" in output.replace("\n    ", " ")
+    assert not (tmp_path / "calibrated" / "heights.png").exists()
+    options = [argument for name, (frame, _) in PLACES.items() for argument in ("--marker", f"{name}={frame}")]
+    code, output = run(folder / "arm.toml", folder / "arm.csv", *joints, *options, "--json")
+    found = json.loads(output)
+    for joint, offset in truth.items():
+        each = found["joints"][joint]
+        assert abs(each["offset"] - offset) < 4.0 * each["standard_error"]
+    for name, (frame, place) in PLACES.items():
+        each = found["markers"]["placements"][name]
+        assert each["frame"] == frame
+        np.testing.assert_allclose(each["position"], place, atol=5e-3)
+    distances = found["markers"]["distances_mm"]
+    assert distances["after"]["rms"] < distances["held_out"]["rms"] < 1.2
+    assert distances["before"]["rms"] > 5.0
+
+
+def test_wrong_markers_are_told_in_one_line(arm):
+    folder, _ = arm
+    cases = [
+        ((folder / "arm.csv", "--marker", f"plam={HAND}"), "marker.palm.x"),
+        ((folder / "arm.csv", "--marker", "palm=right_wrist_yaw_lnk"), HAND),
+        ((folder / "millimetres.csv",), "millimetres"),
+    ]
+    for arguments, words in cases:
+        code, output = run(folder / "arm.toml", *arguments)
+        assert code == 1, (arguments, output)
+        assert words in output, (arguments, output)
+    assert run(folder / "arm.toml", folder / "arm.csv", "--marker", "palm")[0] == 2
+
+
+def test_the_real_arm_is_calibrated_from_the_shell(tmp_path):
+    (tmp_path / "talos_arm.toml").write_text(TALOS_ARM)
+    code, output = run(tmp_path / "talos_arm.toml", talos_left_arm(), "--json")
+    assert code == 0, output
+    assert json.loads(output)["markers"]["distances_mm"]["held_out"]["mean"] == pytest.approx(1.35, abs=0.01)

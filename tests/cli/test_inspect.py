@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks.faults import FAULTS
 from typer.testing import CliRunner
 
 from steelyard.cli import app
-from steelyard.laboratory.faults import FAULTS
 from tests.laboratory.trials import robot, short_trial
 
 RUNNER = CliRunner()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -216,9 +217,10 @@ def test_without_mujoco_the_rest_still_works():
 
 def test_a_contact_sheet_shows_the_robot(tmp_path):
     program = (
-        "import os; os.environ.setdefault('MUJOCO_GL', 'egl')\n"
+        "import os, sys; os.environ.setdefault('MUJOCO_GL', 'egl')\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         "from steelyard import LaboratoryError, load_model, simulate\n"
-        "from steelyard.laboratory.contact_sheet import draw_contact_sheet\n"
+        "from benchmarks.contact_sheet import draw_contact_sheet\n"
         "trial = simulate(load_model('g1'), 'sway', duration=6.0)\n"
         "try:\n    draw_contact_sheet(trial, 'sheet.png', count=2, columns=2)\n"
         "except LaboratoryError as error:\n    print(error)\n"

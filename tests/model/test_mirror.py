@@ -7,9 +7,10 @@ import pytest
 
 from steelyard.exceptions import ModelError
 from steelyard.model import load_model
-from steelyard.model.mirror import compare_sides, find_middle, find_pairs, mirror_parameters
+from steelyard.model.mirror import compare_sides, find_pairs
 from steelyard.model.setup import parse_setup, read_setup
 from tests.humanoids import humanoid, path_of, random_bodies, random_configuration
+from tests.mirrored import find_middle, mirror_parameters
 from tests.second_engine import mass_matrix_and_com
 
 SETUPS = ["g1", "talos", "icub", "romeo"]

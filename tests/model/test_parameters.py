@@ -9,6 +9,7 @@ import pytest
 from steelyard.exceptions import ConsistencyError
 from steelyard.model import parameters as ten
 from tests.humanoids import random_bodies
+from tests.log_cholesky import from_log_cholesky, to_log_cholesky
 
 BODIES = random_bodies(np.random.default_rng(1), 40)
 
@@ -38,7 +39,7 @@ def test_conversions_agree_with_pinocchio() -> None:
 
 
 def test_log_cholesky_agrees_with_pinocchio() -> None:
-    vectors = ten.to_log_cholesky(BODIES)
+    vectors = to_log_cholesky(BODIES)
     for vector, body in zip(vectors, BODIES, strict=True):
         theirs = pin.LogCholeskyParameters(vector).toDynamicParameters()
         np.testing.assert_allclose(theirs, body, rtol=1e-10, atol=1e-14)
@@ -49,7 +50,7 @@ def test_log_cholesky_agrees_with_pinocchio() -> None:
     [
         (ten.to_mass_com_inertia, lambda values: ten.from_mass_com_inertia(*values)),
         (ten.to_pseudo_inertia, ten.from_pseudo_inertia),
-        (ten.to_log_cholesky, ten.from_log_cholesky),
+        (to_log_cholesky, from_log_cholesky),
     ],
 )
 def test_every_form_leads_back(there, back) -> None:
@@ -89,14 +90,9 @@ def test_mirror_image_keeps_the_eigenvalues() -> None:
     )
 
 
-def test_bad_shapes_and_impossible_bodies_are_refused() -> None:
+def test_bad_shapes_and_bodies_without_mass_are_refused() -> None:
     with pytest.raises(ConsistencyError, match="ten parameters"):
         ten.as_parameters(np.zeros(9))
     with pytest.raises(ConsistencyError, match="no centre of mass") as caught:
         ten.to_mass_com_inertia(np.concatenate([BODIES[:2], np.zeros((1, 10))]))
     assert caught.value.rows == (2,)
-    impossible = BODIES[:3].copy()
-    impossible[1, 4] = -1.0
-    with pytest.raises(ConsistencyError, match="project") as caught:
-        ten.to_log_cholesky(impossible)
-    assert caught.value.rows == (1,)

@@ -14,7 +14,7 @@ from steelyard.model import build_scene, link_points, load_model, setup_tables, 
 from steelyard.model.geometry import scene
 from steelyard.model.geometry.meshes import read_mesh_points, read_mesh_surface
 from steelyard.model.geometry.surfaces import body_surfaces
-from steelyard.model.mirror import mirror_parameters
+from tests.mirrored import mirror_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path

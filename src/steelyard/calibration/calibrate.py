@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.calibration.calibration_problem import CalibrationProblem
-from steelyard.calibration.contacts import Contact, Marker, Touch, check_frames, soles_as_contacts
+from steelyard.calibration.contacts import Contact, Touch, check_frames, soles_as_contacts
 from steelyard.calibration.error_correlation import ErrorCorrelation, estimate_correlation, score_covariance
 from steelyard.calibration.fitting import CalibrationFit, fit, fit_pose_unknowns, usual_sizes
 from steelyard.calibration.frame_chains import chains_to
 from steelyard.calibration.gauss_newton import eliminate_pose_unknowns
 from steelyard.calibration.heights import corner_heights, rms
-from steelyard.calibration.observability import observe
+from steelyard.calibration.marker_fit import MarkerFit
+from steelyard.calibration.markers import choose_markers, undeclared_markers
+from steelyard.calibration.observability import observe, shared_covariance
 from steelyard.calibration.offsets import HeldOut, Offsets
 from steelyard.calibration.pose_checks import check_fit, check_poses
 from steelyard.calibration.pose_noise import DEGREE, PlainSums, PoseNoise, Weights, row_variances
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.calibration.suspects import Suspect
-    from steelyard.model import Model
+    from steelyard.model import Marker, Model
     from steelyard.recording import Recording
 
 MOUNTING = 0.05 * DEGREE
@@ -66,7 +68,7 @@ def calibrate(
     joints: Sequence[str] | None = None,
     contacts: Sequence[Contact] | None = None,
     imus: Sequence[str] | None = None,
-    markers: Sequence[Marker] = (),
+    markers: Sequence[Marker] | None = None,
     touches: Sequence[Touch] = (),
     touching: Mapping[str, Sequence[tuple[float, float]]] | None = None,
     noise: Weights | None = None,
@@ -75,7 +77,7 @@ def calibrate(
     poses: int | None = MOST_POSES,
     interval: float = 0.2,
 ) -> Offsets:
-    """Estimate joint offsets from poses in which the feet lie flat on the floor, without motion capture.
+    """Estimate joint offsets from poses with flat feet, without motion capture; or from markers of motion capture.
 
     Minimise, over offsets Δθ, the root's orientation in each pose, and the other unknowns of `Problem`, the sum of
     squares of all residuals, those of each pose whitened by the noise of its sensors and the propagated noise of its
@@ -91,7 +93,7 @@ def calibrate(
         joints: Joints whose offsets are estimated; by default all between contacts, inertial sensors and markers.
         contacts: Patches that lie flat on a plane; by default the setup's soles, on the floor.
         imus: Inertial sensors whose orientation is used; by default all that are recorded.
-        markers: Markers seen by motion capture; only with poses.
+        markers: Markers seen by motion capture; by default those of the setup that are recorded.
         touches: Planes and points that a known tip touched; only with poses, or with `touching`.
         touching: By contact or touch, the intervals (s) in which it touched; those not named always did.
         noise: Known standard deviations, or `PlainSums`; by default estimated from the data.
@@ -111,6 +113,8 @@ def calibrate(
     if poses is not None and not isinstance(poses, int | np.integer):
         raise IdentifiabilityError(f"{poses!r} is no number of poses; give a whole number, or None for all")
     chosen = _contacts(model, contacts)
+    undeclared = undeclared_markers(model, recording) if markers is None else ()
+    markers = choose_markers(model, recording) if markers is None else tuple(markers)
     check_frames([*chosen, *markers, *touches], model)
     if not (isinstance(mounting, int | float) and mounting >= 0.0):
         raise IdentifiabilityError(f"the mounting is {mounting!r}; give a standard deviation in rad, zero or more")
@@ -123,14 +127,14 @@ def calibrate(
         candidates,
         _joints(model, joints, chosen, sensors, markers, touches),
         chosen,
-        tuple(markers),
+        markers,
         tuple(touches),
         sensors,
         # Plain sums have no units in which a prior could be weighed.
         0.0 if isinstance(noise, PlainSums) else float(mounting),
     )
     check_poses(problem)
-    if poses is not None and not isinstance(recording, PoseSet):
+    if poses is not None and not markers and not isinstance(recording, PoseSet):
         # A third is held out, to see how poses come out that were not used.
         poses = min(poses, max(_FEWEST_USED, 2 * len(candidates) // 3))
     picked = _pick(problem, noise, poses)
@@ -138,7 +142,7 @@ def calibrate(
     fitted = fit(used, noise, robust=robust)
     check_fit(fitted)
     others = np.setdiff1d(np.arange(len(candidates)), picked)
-    return _result(model, fitted, picked, candidates.pick(others), source)
+    return _result(model, fitted, picked, candidates.pick(others), source, undeclared, robust=robust)
 
 
 def _sensors(model: Model, poses: PoseSet, imus: Sequence[str] | None) -> tuple[str, ...]:
@@ -159,7 +163,9 @@ def _check_constraints(
 ) -> None:
     """Raise where nothing constrains the poses, or a contact or marker never does."""
     if not (contacts or markers or touches):
-        remedy = "give markers or touches" if model.base == "fixed" else "add a [[sole]] for each foot to the setup"
+        remedy = "add a [[sole]] for each foot to the setup"
+        if model.base == "fixed":
+            remedy = "add a [[marker]] with its columns to the setup, or give markers or touches"
         raise IdentifiabilityError(
             f"nothing constrains the poses of {model.name}: no contact, marker or touch; {remedy}"
         )
@@ -214,10 +220,6 @@ def _candidates(
                 f"the poses are those of {recording.model.name}, another model than {model.name}"
             )
         return recording, {}
-    if markers:
-        raise IdentifiabilityError(
-            "markers are not read from recordings; give them as a PoseSet", names=[markers[0].name]
-        )
     named = [*(contact.name for contact in contacts), *(touch.name for touch in touches)]
     for name in touching or {}:
         if name not in named:
@@ -227,10 +229,18 @@ def _candidates(
             )
     known = {imu.name: imu.frame for imu in model.setup.imus}
     frames = [frame for name, frame in known.items() if imus is None or name in imus]
-    needed = chains_to(model, [*frames, *(each.frame for each in contacts), *(each.frame for each in touches)]).joints
+    things: list[Contact | Marker | Touch] = [*contacts, *markers, *touches]
+    needed = chains_to(model, [*frames, *(each.frame for each in things)]).joints
     several = recording if isinstance(recording, (list, tuple)) else [recording]
     found = sample_poses(
-        model, several, joints=needed, imus=imus, interval=interval, window=min(WINDOW, interval), touching=touching
+        model,
+        several,
+        joints=needed,
+        imus=imus,
+        markers=[marker.name for marker in markers],
+        interval=interval,
+        window=min(WINDOW, interval),
+        touching=touching,
     )
     return found, {"recordings": [each.origin for each in several]}
 
@@ -274,7 +284,14 @@ def _pick(problem: CalibrationProblem, noise: Weights | None, count: int | None)
 
 
 def _result(
-    model: Model, fitted: CalibrationFit, picked: NDArray[np.int64], others: PoseSet, source: Mapping[str, Any]
+    model: Model,
+    fitted: CalibrationFit,
+    picked: NDArray[np.int64],
+    others: PoseSet,
+    source: Mapping[str, Any],
+    undeclared: tuple[str, ...],
+    *,
+    robust: bool,
 ) -> Offsets:
     problem, solved, weights = fitted.problem, fitted.solved, fitted.weights
     start = starting_states(problem)[0]
@@ -294,7 +311,10 @@ def _result(
         variances, encoder = row_variances(problem, weights)
         found = name_suspects(problem, solved.reduced.linear, variances, encoder, fitted.aside)
         suspects = tuple(replace(suspect, pose=int(picked[suspect.pose])) for suspect in found)
-    notes = _notes(fitted, alike)
+    marker_fit = None
+    if problem.markers:
+        covariance = shared_covariance(problem, solved.state, triangle, usual, more)
+        marker_fit = MarkerFit(fitted, covariance, robust)
     from steelyard import __version__  # noqa: PLC0415  (the package imports this module)
 
     return Offsets(
@@ -310,7 +330,8 @@ def _result(
         suspect_poses=suspects,
         held_out=_held_out(fitted, others, plain),
         error_correlation=alike,
-        notes=notes,
+        marker_fit=marker_fit,
+        notes=(*_notes(fitted, alike), *undeclared),
         provenance={
             "model": model.description.file.sha256,
             **source,

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.arrays import FloatArray
-    from steelyard.calibration.contacts import Contact, Marker, Touch
+    from steelyard.calibration.contacts import Contact, Touch
     from steelyard.calibration.poses import PoseSet
+    from steelyard.model import Marker
 
 Kind = Literal["orientation", "contact", "marker", "touch"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from steelyard.arrays import FloatArray
-    from steelyard.model import Model
+    from steelyard.model import Marker, Model
 
 FLOOR = "floor"
 """Name of the plane on which soles stand by default."""
@@ -76,31 +76,6 @@ class Contact:
     def normal(self) -> FloatArray:
         """Unit vector across the patch, in the frame's axes, shape (3,); its sign is arbitrary."""
         return np.asarray(np.linalg.svd(self.vertices - self.vertices.mean(axis=0))[2][2])
-
-
-@dataclass(frozen=True, eq=False)
-class Marker:
-    """A point of a link tracked by motion capture; its position on the link is unknown.
-
-    Attributes:
-        name: Its name in the poses.
-        frame: A frame of the link that carries it.
-        position: Prior mean of its position in that frame, shape (3,), m.
-        deviation: Standard deviation of that prior, m.
-    """
-
-    name: str
-    frame: str
-    position: FloatArray = field(default_factory=lambda: np.zeros(3))
-    deviation: float = np.inf
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "position", _point(self.position, f"the position of the marker {self.name!r}"))
-        if not self.deviation > 0.0:
-            raise ModelError(
-                f"the deviation of the marker {self.name!r} is {self.deviation!r} m; give a positive number",
-                names=[self.name],
-            )
 
 
 @dataclass(frozen=True, eq=False)

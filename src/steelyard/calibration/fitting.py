@@ -98,13 +98,16 @@ def usual_sizes(problem: CalibrationProblem) -> FloatArray:
 
 
 @one_blas_thread()
-def fit(problem: CalibrationProblem, weights: Weights | None = None, *, robust: bool = True) -> CalibrationFit:
+def fit(
+    problem: CalibrationProblem, weights: Weights | None = None, *, robust: bool = True, start: State | None = None
+) -> CalibrationFit:
     """Fit a problem.
 
     Args:
         problem: The problem.
         weights: Known noise, or plain sums; by default the noise is estimated from the residuals.
         robust: Whether outliers are set aside, pose by pose.
+        start: Where to start; by default all `starting_states` are tried.
     """
     chosen: Weights = PoseNoise() if weights is None else weights
     sizes = usual_sizes(problem)
@@ -112,7 +115,7 @@ def fit(problem: CalibrationProblem, weights: Weights | None = None, *, robust: 
     aside = np.zeros((len(problem.poses), len(problem.blocks)), dtype=bool)
     counted = variances
     plain = not isinstance(chosen, PoseNoise)
-    starts = starting_states(problem)
+    starts = starting_states(problem) if start is None else [start]
     tries = [solve(problem, state, counted, encoder, sizes, plain=plain) for state in starts]
     solved = min(tries, key=lambda each: each.cost)
     for number in range(_ROUNDS):

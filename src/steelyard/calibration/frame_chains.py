@@ -51,17 +51,11 @@ class FrameChains:
     @cached_property
     def bodies(self) -> tuple[int, ...]:
         """Index of each body on the way from the root to a frame, parents first; the root is not among them."""
-        found: set[int] = set()
-        for frame in self.frames:
-            found |= set(self._way(frame))
-        return tuple(sorted(found))
+        return tuple(sorted({body for way in self._ways for body in way}))
 
-    def _way(self, frame: str) -> list[int]:
-        way, body = [], self.model.frame(frame).body
-        while body > 0:
-            way.append(body)
-            body = self.model.bodies[body].parent
-        return way
+    @cached_property
+    def _ways(self) -> list[list[int]]:
+        return [self.model.carriers(self.model.frame(frame).body) for frame in self.frames]
 
     @cached_property
     def joints(self) -> tuple[str, ...]:
@@ -80,8 +74,7 @@ class FrameChains:
     @cached_property
     def carries(self) -> NDArray[np.bool_]:
         """Whether a joint moves a frame, shape (n_frames, n_joints)."""
-        ways = [set(self._way(frame)) for frame in self.frames]
-        return np.array([[body in way for body in self._joint_bodies] for way in ways], dtype=bool).reshape(
+        return np.array([[body in way for body in self._joint_bodies] for way in self._ways], dtype=bool).reshape(
             len(self.frames), len(self._joint_bodies)
         )
 

@@ -102,6 +102,27 @@ def observe(
     )
 
 
+def shared_covariance(
+    problem: CalibrationProblem,
+    state: State,
+    triangle: FloatArray,
+    usual: FloatArray,
+    correlated: FloatArray | None = None,
+) -> FloatArray:
+    """Compute the covariance of all shared unknowns, shape (n_shared, n_shared); see `observe` for the arguments.
+
+    Along directions that are not observable it is that of the prior sizes.
+    """
+    _, values, right = np.linalg.svd(with_prior(problem, state, triangle)[:, :-1] * usual, full_matrices=False)
+    told = values >= 1.0
+    inverse = (right[told].T / values[told] ** 2) @ right[told]
+    covariance = inverse
+    if correlated is not None:
+        score = correlated * np.outer(usual, usual)
+        covariance = _at_least(inverse + inverse @ score @ inverse, inverse)
+    return np.asarray((covariance + right[~told].T @ right[~told]) * np.outer(usual, usual))
+
+
 def _simplest(directions: FloatArray) -> FloatArray:
     """Return a basis of the same directions with few joints in each, by elimination."""
     if not len(directions):

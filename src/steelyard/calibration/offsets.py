@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from steelyard.arrays import FloatArray
     from steelyard.calibration.error_correlation import ErrorCorrelation
     from steelyard.calibration.fitting import CalibrationFit
+    from steelyard.calibration.marker_fit import MarkerFit
     from steelyard.calibration.observability import Observability
     from steelyard.calibration.pose_noise import Weights
     from steelyard.calibration.poses import PoseSet
@@ -68,6 +69,7 @@ class Offsets:
         suspect_poses: What did not fit, pose by pose; poses by their index among the candidates.
         held_out: The offsets on poses that were not used, or None where there are none.
         error_correlation: Correlation of orientation errors between poses; None where they are independent.
+        marker_fit: Distances of markers, and where they and the base are; None without markers.
         notes: Remarks, a sentence each.
         provenance: Hashes of model and recordings, version, options.
     """
@@ -84,6 +86,7 @@ class Offsets:
     suspect_poses: tuple[Suspect, ...]
     held_out: HeldOut | None
     error_correlation: ErrorCorrelation | None
+    marker_fit: MarkerFit | None = None
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -176,6 +179,7 @@ class Offsets:
             "noise": dict(vars(self.noise)),
             "suspect_poses": [vars(suspect) for suspect in self.suspect_poses],
             "held_out": None if self.held_out is None else vars(self.held_out),
+            "markers": None if self.marker_fit is None else self.marker_fit.to_dict(),
             "notes": list(self.notes),
             "provenance": dict(self.provenance),
         }

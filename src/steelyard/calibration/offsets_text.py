@@ -12,6 +12,7 @@ from steelyard.calibration.heights import rms
 from steelyard.calibration.pose_noise import PoseNoise
 
 if TYPE_CHECKING:
+    from steelyard.calibration.marker_fit import MarkerDistances, MarkerFit
     from steelyard.calibration.offsets import Offsets
 
 WIDTH, _LEAST_WIDTH = 96, 72
@@ -28,6 +29,8 @@ def describe_offsets(offsets: Offsets, width: int | None = None) -> str:
     header = (textwrap.wrap(line, width, subsequent_indent=" " * 29) for line in _header(offsets))
     lines = [f" {offsets.model.name}: joint offsets ".center(width, "="), *chain.from_iterable(header), thin]
     lines += _joints(offsets)
+    if offsets.marker_fit is not None:
+        lines += [thin, *_markers(offsets.marker_fit)]
     if offsets.suspect_poses:
         suspects = (textwrap.wrap(line, width, subsequent_indent="    ") for line in _suspects(offsets))
         lines += [thin, *chain.from_iterable(suspects)]
@@ -65,12 +68,42 @@ def _header(offsets: Offsets) -> list[str]:
     if offsets.held_out is not None and problem.contacts:
         held = offsets.held_out
         lines.append((f"… in {held.pose_count} poses not used", _pair(held.heights_before, held.heights_after)))
+    markers = offsets.marker_fit
+    if markers is not None:
+        lines += [("Markers off, before", _distances(markers.before)), ("… after", _distances(markers.after))]
+        if markers.held_out is not None:
+            lines.append(("… after, cross-validated", _distances(markers.held_out)))
     lines.append(("Cost", f"{offsets.cost_before:.3g} m² before, {offsets.cost_after:.3g} m² after, per pose"))
     return [f"{name + ':':<28} {value}" for name, value in lines]
 
 
 def _pair(before: float, after: float) -> str:
     return f"{1e3 * before:.2f} mm before, {1e3 * after:.2f} mm after (rms)"
+
+
+def _distances(distances: MarkerDistances) -> str:
+    each = distances.in_millimetres()
+    return f"{each['rms']:.2f} mm rms (mean {each['mean']:.2f}, greatest {each['greatest']:.1f})"
+
+
+def _markers(markers: MarkerFit) -> list[str]:
+    """Return the table of placements; that of a floating base differs from pose to pose, and is left out."""
+    rows = [
+        (f"{name} on {each.frame}, mm", 1e3 * each.position, 1e3 * each.standard_errors)
+        for name, each in markers.placements.items()
+    ]
+    if markers.base.position.ndim == 1:
+        base = markers.base
+        rows += [
+            ("base in the capture's frame, mm", 1e3 * base.position, 1e3 * base.position_errors),
+            ("  its rotation vector, °", np.rad2deg(base.rotation_vector), np.rad2deg(base.rotation_errors)),
+        ]
+    room = max(len(name) for name, _, _ in rows)
+    lines = [f"{'placement':<{room}} {'x':>10} {'y':>10} {'z':>10}"]
+    for name, values, errors in rows:
+        lines.append(f"{name:<{room}} " + " ".join(f"{value:>10.2f}" for value in values))
+        lines.append(f"{'  std err':<{room}} " + " ".join(f"{value:>10.2f}" for value in errors))
+    return lines
 
 
 def _joints(offsets: Offsets) -> list[str]:

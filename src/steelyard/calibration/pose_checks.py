@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from steelyard.calibration.markers import check_marker_units
 from steelyard.calibration.pose_noise import DEGREE, PoseNoise
 from steelyard.exceptions import IdentifiabilityError, RecordingError, SolverError
 from steelyard.wording import in_words
@@ -25,6 +26,10 @@ STILL_SPREAD = 0.2 * DEGREE
 ORIENTATION_LIMIT = 2.0 * DEGREE
 """Orientation noise (rad) beyond which the columns are taken as wrong: ten times the usual noise."""
 
+MARKER_LIMIT = 50e-3
+"""Deviation (m) of markers beyond which one is not where it is said to be: fifty times the usual one, and more than a
+degree at each joint of an arm makes."""
+
 FLATNESS_LIMIT = 5e-3
 """Deviation from flatness (m) beyond which nothing lay flat: ten times the usual one."""
 
@@ -34,7 +39,7 @@ def check_poses(problem: CalibrationProblem) -> None:
 
     Raises:
         IdentifiabilityError: There are too few, or they are all alike, or nothing constrains them.
-        RecordingError: Orientations contradict flat soles.
+        RecordingError: Orientations contradict flat soles, or positions of markers are not in metres.
     """
     count = len(problem.poses)
     if count < 2:
@@ -48,6 +53,7 @@ def check_poses(problem: CalibrationProblem) -> None:
             f"the {count} poses are all alike: no joint moved more than {np.rad2deg(moved.max(initial=0.0)):.2g}°; "
             "bend the legs, sway and turn with the feet flat"
         )
+    check_marker_units(problem)
     for name in problem.imus:
         _check_orientation(problem, name)
 
@@ -117,6 +123,7 @@ def check_fit(fitted: CalibrationFit) -> None:
     """
     _check_flatness(fitted)
     _check_orientations(fitted)
+    _check_markers(fitted)
     if not fitted.solved.converged:
         raise SolverError(
             f"the solver did not converge in {fitted.solved.iterations} steps; check that the poses are "
@@ -141,6 +148,23 @@ def _check_orientations(fitted: CalibrationFit) -> None:
         "the world's z axis points up, and clocks",
         column=f"{problem.imus[0]}.quat.x",
     )
+
+
+def _check_markers(fitted: CalibrationFit) -> None:
+    """Raise where no offsets and placements bring the markers near to where they were seen."""
+    problem = fitted.problem
+    for block in problem.blocks:
+        if block.kind != "marker":
+            continue
+        frame = next(marker.frame for marker in problem.markers if marker.name == block.name)
+        away = np.linalg.norm(fitted.solved.reduced.linear.residuals[block.there, block.rows], axis=1)
+        typical = float(np.median(away))
+        if typical > MARKER_LIMIT:
+            raise IdentifiabilityError(
+                f"the marker {block.name!r} on {frame!r} is {1e3 * typical:.3g} mm off in the median pose whatever the "
+                "offsets; check which link carries it, that joints and markers are on one clock, and signs of joints",
+                names=[block.name],
+            )
 
 
 def _check_orders(problem: CalibrationProblem) -> None:

@@ -1,4 +1,4 @@
-"""Candidate poses of a recording: readings averaged over short, evenly spaced windows, in bounded memory."""
+"""Candidate poses of a recording: rows, or readings averaged over short, evenly spaced windows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from steelyard.calibration.poses import PoseSet, check_quaternion_lengths
 from steelyard.exceptions import RecordingError
-from steelyard.recording import QUATERNION_AXES, Recording, joint_columns
+from steelyard.recording import QUATERNION_AXES, Recording, joint_columns, marker_columns, usual_period
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,19 +29,23 @@ def sample_poses(
     *,
     joints: Sequence[str],
     imus: Sequence[str] | None = None,
+    markers: Sequence[str] = (),
     interval: float = 0.2,
     window: float = WINDOW,
     touching: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> PoseSet:
-    """Sample poses from recordings at even intervals.
+    """Sample poses from recordings at even intervals; rows that are farther apart than these are a pose each.
 
-    There is no pose where a needed column has no reading within the window. Recordings may be larger than memory.
+    There is no pose where a needed column has no reading within the window. A marker is not seen where one of its
+    columns has no reading, or where all three are exactly zero, as many programs write gaps. Recordings may be larger
+    than memory.
 
     Args:
         model: The model.
         recordings: One or several.
         joints: Joints that are needed; others that are not recorded are at zero.
         imus: Inertial sensors whose orientation is used; by default all of the setup that are recorded.
+        markers: Markers that are used; of several recordings, not each needs to have each.
         interval: Seconds from one pose to the next.
         window: Seconds over which readings are averaged.
         touching: By contact, the intervals in which it touched; those not named always did.
@@ -59,7 +63,10 @@ def sample_poses(
         raise RecordingError(
             f"the interval of poses is {interval!r} s and their window {window!r} s; give positive seconds"
         )
-    parts = [_sample(model, each, joints, imus, interval, min(window, interval), touching) for each in several]
+    for name in markers:
+        if not any(f"marker.{name}.x" in each.values for each in several):
+            several[0].column(f"marker.{name}.x")
+    parts = [_sample(model, each, joints, imus, markers, interval, min(window, interval), touching) for each in several]
     first = parts[0]
     for other in parts[1:]:
         if set(other.orientations) != set(first.orientations):
@@ -75,7 +82,7 @@ def sample_poses(
         np.concatenate([part.time for part in parts]),
         np.concatenate([part.positions for part in parts]),
         {name: np.concatenate([part.orientations[name] for part in parts]) for name in first.orientations},
-        {},
+        {name: np.concatenate([part.markers[name] for part in parts]) for name in first.markers},
         {name: np.concatenate([part.touches(name) for part in parts]) for name in names},
         np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
     )
@@ -86,6 +93,7 @@ def _sample(
     recording: Recording,
     joints: Sequence[str],
     imus: Sequence[str] | None,
+    markers: Sequence[str],
     interval: float,
     window: float,
     touching: Mapping[str, Sequence[tuple[float, float]]] | None,
@@ -93,28 +101,37 @@ def _sample(
     columns, starts = _position_columns(model, recording, joints)
     sensors = _sensors(model, recording, imus)
     quaternions = {name: [f"{name}.quat.{axis}" for axis in QUATERNION_AXES] for name in sensors}
-    names = [*columns, *(column for group in quaternions.values() for column in group)]
-    begin = float(recording.time[0])
-    count = int(np.floor((recording.duration - window) / interval)) + 1 if recording.duration >= window else 1
-    sums, counts = np.zeros((count, len(columns))), np.zeros((count, len(columns)))
+    points = {name: marker_columns(name) for name in markers if f"marker.{name}.x" in recording.values}
+    averaged = [*columns, *(column for group in points.values() for column in group)]
+    names = [*averaged, *(column for group in quaternions.values() for column in group)]
+    time = _pose_times(recording.time, interval, window)
+    count, joint_count = len(time), len(columns)
+    sums, counts = np.zeros((count, len(averaged))), np.zeros((count, len(averaged)))
     turns = {name: np.zeros((count, 4, 4)) for name in sensors}
     for piece in recording.select(names).chunks():
-        place = (piece.time - begin - 0.5 * window) / interval
-        number = np.clip(np.rint(place).astype(np.int64), 0, count - 1)
-        inside = np.abs(place - number) * interval <= 0.5 * window + 1e-9
+        number = _nearest(time, piece.time)
+        inside = np.abs(piece.time - time[number]) <= 0.5 * window + 1e-9
         number = number[inside]
-        values = np.column_stack([piece.column(name)[inside] for name in columns])
+        values = np.column_stack([piece.column(name)[inside] for name in averaged])
+        for start in range(joint_count, len(averaged), 3):
+            _mask_gaps(values[:, start : start + 3])
         there = np.isfinite(values)
         np.add.at(sums, number, np.where(there, values, 0.0))
         np.add.at(counts, number, there)
         for name, group in quaternions.items():
             _add_turns(turns[name], number, np.column_stack([piece.column(each)[inside] for each in group]), name)
     orientations = {name: _mean_turns(each) for name, each in turns.items()}
-    complete = (counts > 0).all(axis=1)
-    if sensors:
-        complete &= np.any([np.isfinite(each[:, 0]) for each in orientations.values()], axis=0)
+    means = sums / np.maximum(counts, 1.0)
+    seen_at = {name: np.full((count, 3), np.nan) for name in markers}
+    for start, name in zip(range(joint_count, len(averaged), 3), points, strict=True):
+        seen = counts[:, start] > 0
+        seen_at[name][seen] = means[seen, start : start + 3]
+    complete = (counts[:, :joint_count] > 0).all(axis=1)
+    readings = [*orientations.values(), *seen_at.values()]
+    if readings:
+        complete &= np.any([np.isfinite(each[:, 0]) for each in readings], axis=0)
     if not complete.any():
-        empty = [name for name, there in zip(columns, counts.sum(axis=0), strict=True) if not there]
+        empty = [name for name, there in zip(averaged, counts.sum(axis=0), strict=True) if not there]
         empty += [f"{name}.quat.x" for name in sensors if not np.isfinite(orientations[name][:, 0]).any()]
         why = f"{empty[0]!r} has no readings" if empty else "its columns never overlap in time"
         raise RecordingError(
@@ -123,10 +140,30 @@ def _sample(
             column=empty[0] if empty else None,
         )
     positions = np.tile(_rest(model), (count, 1))
-    positions[:, starts] = sums / np.maximum(counts, 1.0)
-    time = np.asarray(begin + 0.5 * window + interval * np.arange(count), dtype=np.float64)
-    poses = PoseSet(model, time, positions, orientations, {}, _on_place(touching or {}, time))
+    positions[:, starts] = means[:, :joint_count]
+    poses = PoseSet(model, time, positions, orientations, seen_at, _on_place(touching or {}, time))
     return poses.pick(complete)
+
+
+def _pose_times(time: FloatArray, interval: float, window: float) -> FloatArray:
+    """Return the instants of the poses, s: even ones, or the rows' own where these are farther apart."""
+    if usual_period(time) > interval:
+        return time
+    count = max(int(np.floor((time[-1] - time[0] - window) / interval)) + 1, 1)
+    return np.asarray(time[0] + 0.5 * window + interval * np.arange(count))
+
+
+def _nearest(sorted_times: FloatArray, times: FloatArray) -> NDArray[np.int64]:
+    """Return the index of the instant nearest to each time."""
+    after = np.clip(np.searchsorted(sorted_times, times), 1, max(len(sorted_times) - 1, 1))
+    if len(sorted_times) == 1:
+        return np.zeros(len(times), dtype=np.int64)
+    return after - (times - sorted_times[after - 1] <= sorted_times[after] - times)
+
+
+def _mask_gaps(points: FloatArray) -> None:
+    """Set a marker's positions, shape (n, 3), to NaN where it was not seen."""
+    points[~(np.isfinite(points).all(axis=1) & points.any(axis=1))] = np.nan
 
 
 def _rest(model: Model) -> FloatArray:

@@ -20,7 +20,7 @@ from steelyard.cli.recording_reader import Reader
 from steelyard.cli.shared_options import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.shell_options import with_shell_notes
 from steelyard.cli.terminal import print_files, print_next_step, print_summary
-from steelyard.model import Model, load_model
+from steelyard.model import Marker, Model, load_model
 from steelyard.motion import write_calibrated_model
 from steelyard.recording import Recording, find_format
 
@@ -39,6 +39,13 @@ def calibrate(
     imu: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Inertial sensor to use; may be repeated. By default all recorded ones."),
+    ] = None,
+    marker: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=FRAME",
+            help="Marker to use, and a frame of its link; may be repeated. By default those of the setup.",
+        ),
     ] = None,
     flat: Annotated[
         list[str] | None,
@@ -77,8 +84,10 @@ def calibrate(
 
     Needs no motion capture: encoders and inertial sensors, recorded while the robot
     was moved, by hand or by itself, with its feet flat on the floor, are enough.
-    Reports which offsets are observable from the poses, with standard errors, and
-    in which poses a foot was not flat. Writes offsets.json (for `steelyard identify
+    Markers of motion capture (columns marker.LABEL.x to .z, in metres) are used
+    where there are any: an arm with a fixed base is calibrated with one on its hand.
+    Reports which offsets are observable from the poses, with standard errors, in
+    which poses a foot was not flat, and how far markers are off, in mm. Writes offsets.json (for `steelyard identify
     --offsets`), offsets.csv (for the firmware), and a copy of the model file that
     takes the encoders' raw readings.
 
@@ -88,9 +97,12 @@ def calibrate(
     Example:  steelyard calibrate g1 limp.mcap -o calibrated
     """
     touching = _parse_flat(flat or [])
+    labels = _parse_markers(marker or [])
     if plain is not None and not plain > 0.0:
         raise typer.BadParameter(f"{plain:g} m is not a distance; give a positive number", param_hint="--plain")
     model = load_model(setup)
+    for each in labels:
+        model.frame(each.frame)
     for path in recordings:
         find_format(path)
     names = _file_names(model)
@@ -108,6 +120,7 @@ def calibrate(
                     opened,
                     joints=joint,
                     imus=imu,
+                    markers=_with_positions(model, labels) if labels else None,
                     touching=touching or None,
                     noise=None if plain is None else PlainSums(plain),
                     mounting=float(np.deg2rad(mounting)),
@@ -120,12 +133,14 @@ def calibrate(
     files: list[Path] = []
     notes: list[str] = []
     if output is not None:
+        drawings: list[Writer] = [lambda path: draw_poses(found, path)]
+        if found.fit.problem.contacts:
+            drawings.insert(0, lambda path: draw_heights(found, path))
         writers: list[Writer] = [
             found.write,
             found.write,
             lambda path: notes.extend(write_calibrated_model(found.model, found, path).notes),
-            lambda path: draw_heights(found, path),
-            lambda path: draw_poses(found, path),
+            *drawings,
         ]
         files = write_together(output, dict(zip(names, writers, strict=False)), force=force)
     print_files(console, files, notes)
@@ -159,6 +174,24 @@ def _parse_flat(texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
+def _parse_markers(texts: Sequence[str]) -> list[Marker]:
+    markers = []
+    for text in texts:
+        label, _, frame = text.partition("=")
+        if not label or not frame:
+            raise typer.BadParameter(f"{text!r} names no frame; write hand=arm_left_7_link", param_hint="--marker")
+        markers.append(Marker(label, frame))
+    return markers
+
+
+def _with_positions(model: Model, markers: Sequence[Marker]) -> list[Marker]:
+    """Return the markers; those that the setup has at the same frame with the position it states."""
+    known = {(marker.name, marker.frame): marker for marker in model.setup.markers}
+    return [known.get((marker.name, marker.frame), marker) for marker in markers]
+
+
 def _file_names(model: Model) -> list[str]:
-    plots = ["heights.png", "poses.png"] if find_spec("matplotlib") else []
+    # Soles are flat contacts where the base floats.
+    heights = ["heights.png"] if model.base == "floating" and model.setup.soles else []
+    plots = [*heights, "poses.png"] if find_spec("matplotlib") else []
     return ["offsets.json", "offsets.csv", name_model_file(model, "calibrated"), *plots]

@@ -30,6 +30,7 @@ _PHRASES = {
     r"name another with imu=,? or ": "",
     r"give gap= to [^;.]*": "leave out --join",
     r"give contacts=\(\), and ": "calibrate it from Python with ",
+    r"or give markers or touches": "or name one with --marker",
     r"draws=(?:\w+|…) takes them from draws": "robots drawn with --sample do count them",
     r"weights=(['\"])default\1": "--noise usual",
     r"weights=None": "--noise equal",

@@ -26,12 +26,3 @@ def children_of(model: Model) -> list[list[int]]:
         if body.parent >= 0:
             children[body.parent].append(index)
     return children
-
-
-def chain_from_root(model: Model, body: int) -> list[int]:
-    """Return the bodies from the first below the root to `body`; empty for the root itself."""
-    chain: list[int] = []
-    while body > 0:
-        chain.append(body)
-        body = model.bodies[body].parent
-    return chain[::-1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.drafting.body_tree import chain_from_root, children_of, upward
+from steelyard.drafting.body_tree import children_of, upward
 from steelyard.drafting.undersides import LostMeshes, Underside, find_underside
 from steelyard.drafting.words import ARM_WORDS, LEG_WORDS, drop_words, mentions, side_of, words_of
 from steelyard.model import compute_placements
@@ -123,7 +123,7 @@ def _limbs(model: Model) -> list[list[int]]:
 
 
 def _limb(model: Model, children: list[list[int]], depths: list[int], end: int) -> list[int]:
-    chain = chain_from_root(model, end)
+    chain = model.carriers(end)[::-1]
     for number in range(len(chain) - 2, 0, -1):
         siblings = [child for child in children[chain[number - 1]] if child != chain[number]]
         if any(depths[sibling] >= 2 for sibling in siblings):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from steelyard.drafting.body_tree import chain_from_root
 from steelyard.drafting.locks import empty_parts
 from steelyard.drafting.words import ACCELEROMETER_WORDS, GYRO_WORDS, IMU_WORDS, drop_words, words_of
 from steelyard.model import WRENCH_AXES
@@ -91,7 +90,7 @@ def choose_imus(model: Model, clues: Iterable[SensorClue], taken: Iterable[str] 
         else:
             sites.append([clue])
     # The first recorded IMU gives the base's state, so those near the root come first.
-    sites.sort(key=lambda site: len(chain_from_root(model, model.frames[site[0].frame].body)))
+    sites.sort(key=lambda site: len(model.carriers(model.frames[site[0].frame].body)))
     imus: list[DraftedImu] = []
     for site in sites:
         if any(clue.tagged for clue in site):

@@ -134,33 +134,6 @@ def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | Non
     return Delays(found, settled, misfits[0], misfits[-1])
 
 
-def residual_over_lag(
-    model: Model,
-    segments: Sequence[Recording],
-    sensor: str,
-    lags: Sequence[float],
-    *,
-    others: Mapping[str, float],
-    imu: str | None,
-    cutoff: float,
-) -> FloatArray:
-    """Compute the RMS of the whitened residual as a function of one sensor's lag, shape (len(lags),).
-
-    Args:
-        model: The model.
-        segments: As for `estimate_lags`.
-        sensor: The sensor whose lag is varied.
-        lags: Lags, s.
-        others: Lags of the other sensors.
-        imu: As for `estimate_lags`.
-        cutoff: As for `estimate_lags`.
-    """
-    names = [*_wrench_sensors(model, segments[0]), *([] if imu is None else [imu])]
-    fixed = {name: float(others.get(name, 0.0)) for name in names}
-    trials = [fixed | {sensor: float(lag)} for lag in lags]
-    return np.array([_misfit(_linearise(model, segments, trial, imu, cutoff)) for trial in trials])
-
-
 def _wrench_sensors(model: Model, segment: Recording) -> list[str]:
     return [sensor.name for sensor in model.setup.wrench_sensors if f"{sensor.name}.{sensor.axes[0]}" in segment.values]
 

@@ -9,7 +9,7 @@ import numpy as np
 from steelyard.inspection.findings import Finding, source_of, write_fix
 from steelyard.inspection.survey import axis_groups
 from steelyard.model import UNITS, WRENCH_AXES, ColumnSource
-from steelyard.recording import JOINT_QUANTITIES, parse_column
+from steelyard.recording import JOINT_QUANTITIES, MARKER, parse_column, sensor_of
 from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def check_channel_names(model: Model, survey: Survey) -> Iterator[Finding]:
             "it, map it in [recording.columns], or lock the joint with [lock] if it does not move"
         )
         yield Finding("fault", "missing-joint", missing[0], words)
-    sensors = {parts.owner for parts in parsed.values() if parts is not None and not parts.is_of_joint} - {"base"}
+    sensors = {owner for name in survey.columns if (owner := sensor_of(name)) is not None} - {"base"}
     known = {*(imu.name for imu in setup.imus), *(sensor.name for sensor in setup.wrench_sensors)}
     for name in sorted(sensors - known):
         words = f"the setup has no sensor {name!r}{did_you_mean(name, known)}; its columns are not used"
@@ -302,4 +302,4 @@ def group_of(name: str) -> str:
         return parts.quantity
     if parts.quantity == "wrench":
         return f"{parts.owner}.{'force' if parts.axis.startswith('f') else 'moment'}"
-    return f"{parts.owner}.{parts.quantity}"
+    return f"{MARKER}.{parts.owner}" if parts.quantity == MARKER else f"{parts.owner}.{parts.quantity}"

@@ -33,7 +33,7 @@ from steelyard.model.files.packages import as_path, find_file, is_folder
 from steelyard.model.files.urdf import UrdfFile
 from steelyard.model.files.xml_document import Element, XmlDocument, parse_xml
 from steelyard.model.geometry.placements import compute_placements
-from steelyard.model.geometry.points import body_pieces, link_points, shape_points
+from steelyard.model.geometry.points import body_pieces, link_points, shape_points, sphere_points
 from steelyard.model.geometry.scene import LinkShape, Scene, build_scene
 from steelyard.model.loading import build_model, describe_document, load_model, read_description, welded_into
 from steelyard.model.lumping import lock_followers, resolve_locks
@@ -63,6 +63,7 @@ from steelyard.model.setup import (
     WRENCH_AXES,
     BaseKind,
     Imu,
+    Marker,
     Setup,
     Sole,
     WrenchSensor,
@@ -103,6 +104,7 @@ __all__ = [
     "Joint",
     "LeastMass",
     "LinkShape",
+    "Marker",
     "MassWithin",
     "MatterInside",
     "MatterWithin",
@@ -162,6 +164,7 @@ __all__ = [
     "rotational_inertia_at_origin",
     "setup_tables",
     "shape_points",
+    "sphere_points",
     "to_mass_com_inertia",
     "to_pseudo_inertia",
     "translate",

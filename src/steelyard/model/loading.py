@@ -18,7 +18,7 @@ from steelyard.model.lumping import lock_followers, lump, resolve_locks
 from steelyard.model.model import Frame, Model
 from steelyard.model.name_patterns import match_pattern, pair_by_patterns
 from steelyard.model.parameters import change_frame
-from steelyard.model.setup import BaseKind, Setup, read_setup, ready_setups
+from steelyard.model.setup import BaseKind, Imu, Marker, Setup, Sole, WrenchSensor, read_setup, ready_setups
 from steelyard.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from steelyard.model.description import Description
     from steelyard.model.lumping import Body
 
+_KINDS = {Imu: "IMU", WrenchSensor: "wrench sensor", Sole: "sole", Marker: "marker"}
 _MODEL_SUFFIXES = (".urdf", ".xml", ".mjcf")
 
 
@@ -183,9 +184,11 @@ def _place_frames(description: Description, bodies: Iterable[Body]) -> dict[str,
 
 def _check_names(description: Description, setup: Setup) -> None:
     """Check that the file has everything that the setup names, locked joints and welded parts included."""
-    for kind, entries in (("IMU", setup.imus), ("wrench sensor", setup.wrench_sensors), ("sole", setup.soles)):
-        for entry in entries:
-            _need_frame(description, setup, f"the {kind} {entry.name!r}", entry.frame)
+    named: list[Imu | WrenchSensor | Sole | Marker] = [
+        *setup.imus, *setup.wrench_sensors, *setup.soles, *setup.markers
+    ]  # fmt: skip
+    for entry in named:
+        _need_frame(description, setup, f"the {_KINDS[type(entry)]} {entry.name!r}", entry.frame)
     parts = list(description.parts)
     for pattern in setup.torques_measured:
         _need_match(setup, "[torque] measured", pattern, "joint", list(description.moving))

@@ -14,7 +14,7 @@ import numpy as np
 from steelyard.exceptions import ModelError
 from steelyard.model.geometry.placements import compute_placements
 from steelyard.model.name_patterns import match_pattern, pair_by_patterns
-from steelyard.model.parameters import PARAMETER_COUNT, change_frame, change_frame_matrix, to_mass_com_inertia
+from steelyard.model.parameters import change_frame, change_frame_matrix, to_mass_com_inertia
 
 if TYPE_CHECKING:
     import pinocchio as pin
@@ -116,30 +116,6 @@ def find_pairs(model: Model) -> list[MirrorPair]:
                 pairs[one] = other
     poses = _symmetric_poses(model)
     return [_pair(model, poses, model.links.index(one), model.links.index(other)) for one, other in pairs.items()]
-
-
-def find_middle(model: Model) -> list[MirrorPair]:
-    """Return each link that is in no pair as its own mirror image."""
-    paired = {row for pair in find_pairs(model) for row in (pair.left, pair.right)}
-    poses = _symmetric_poses(model)
-    return [_pair(model, poses, row, row) for row in range(len(model.links)) if row not in paired]
-
-
-def mirror_parameters(model: Model, parameters: Any) -> FloatArray:
-    """Return the parameters of the mirrored robot: each link gets its partner's image, or its own.
-
-    The mapping is an involution.
-
-    Args:
-        model: The model, with ``[mirror]`` in its setup.
-        parameters: Shape (n_links, 10), or flat.
-    """
-    array = np.asarray(parameters, dtype=np.float64).reshape(len(model.links), PARAMETER_COUNT)
-    mirrored = np.empty_like(array)
-    pairs = find_pairs(model)
-    for pair in [*pairs, *(pair.reversed() for pair in pairs), *find_middle(model)]:
-        mirrored[pair.right] = pair.image(array[pair.left])
-    return mirrored
 
 
 def compare_sides(

@@ -192,6 +192,14 @@ class Model:
                 f"{self.name} has no frame {name!r}{did_you_mean(name, self.frames)}", names=[name]
             ) from None
 
+    def carriers(self, body: int) -> list[int]:
+        """Return a body and its ancestors, nearest first, without the root."""
+        chain = []
+        while body > 0:
+            chain.append(body)
+            body = self.bodies[body].parent
+        return chain
+
     def with_parameters(self, parameters: Any) -> Model:
         """Return the same model with other parameters.
 

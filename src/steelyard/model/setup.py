@@ -87,6 +87,41 @@ class Sole:
     wrench: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Marker:
+    """A point of a link tracked by motion capture; its position on the link is unknown.
+
+    Attributes:
+        name: Its label: its columns are ``marker.<name>.x`` to ``.z``.
+        frame: A frame of the link that carries it.
+        position: Prior mean of its position in that frame, shape (3,), m.
+        deviation: Standard deviation of that prior, m.
+    """
+
+    name: str
+    frame: str
+    position: FloatArray = field(default_factory=lambda: np.zeros(3))
+    deviation: float = np.inf
+
+    def __post_init__(self) -> None:
+        try:
+            position = np.array(self.position, dtype=np.float64)
+        except (TypeError, ValueError):
+            position = np.empty(0)
+        if position.shape != (3,) or not np.all(np.isfinite(position)):
+            raise ModelError(
+                f"the position of the marker {self.name!r} is {self.position!r}; give [x, y, z] in metres",
+                names=[self.name],
+            )
+        position.setflags(write=False)
+        object.__setattr__(self, "position", position)
+        if not self.deviation > 0.0:
+            raise ModelError(
+                f"the deviation of the marker {self.name!r} is {self.deviation!r} m; give a positive number",
+                names=[self.name],
+            )
+
+
 @dataclass(frozen=True)
 class MirrorRule:
     """Which links are mirror images of each other.
@@ -113,6 +148,7 @@ class Setup:
         imus: Inertial sensors.
         wrench_sensors: Force and torque sensors.
         soles: Soles of the feet.
+        markers: Markers of motion capture.
         torques_measured: Patterns of the joints whose torque is measured.
         mirror: Which links are mirror images, or None.
         volumes: By pattern of link, the box that holds its centre of mass: least and greatest corner in its joint
@@ -129,6 +165,7 @@ class Setup:
     imus: tuple[Imu, ...] = ()
     wrench_sensors: tuple[WrenchSensor, ...] = ()
     soles: tuple[Sole, ...] = ()
+    markers: tuple[Marker, ...] = ()
     torques_measured: tuple[str, ...] = ()
     mirror: MirrorRule | None = None
     volumes: Mapping[str, FloatArray] = field(default_factory=dict)
@@ -190,7 +227,8 @@ def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
     sensors = tuple(table.parse(_wrench_sensor) for table in top.tables("wrench_sensor"))
     known = [sensor.name for sensor in sensors]
     soles = tuple(table.parse(lambda each: _sole(each, known)) for table in top.tables("sole"))
-    for kind, named in (("imu", imus), ("wrench_sensor", sensors), ("sole", soles)):
+    markers = tuple(table.parse(_marker) for table in top.tables("marker"))
+    for kind, named in (("imu", imus), ("wrench_sensor", sensors), ("sole", soles), ("marker", markers)):
         names = [entry.name for entry in cast("Sequence[Imu]", named)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -205,6 +243,7 @@ def parse_setup(contents: Mapping[str, Any], path: Path | None = None) -> Setup:
         imus=imus,
         wrench_sensors=sensors,
         soles=soles,
+        markers=markers,
         torques_measured=measured,
         mirror=top.table("mirror").parse(_mirror) if "mirror" in contents else None,
         volumes={key: volumes.box(key) for key in volumes},
@@ -246,6 +285,14 @@ def _sole(table: TomlTable, sensors: Sequence[str]) -> Sole:
             f"'wrench' is {wrench!r}, but no [[wrench_sensor]] has this name{did_you_mean(wrench, sensors)}"
         )
     return Sole(table.text("name"), table.text("frame"), vertices, wrench)
+
+
+def _marker(table: TomlTable) -> Marker:
+    position = table.array("position", (3,), "a point [x, y, z]", np.zeros(3))
+    deviation = np.inf if table.value("deviation", None, "a number") is None else table.number("deviation")
+    if not deviation > 0.0:
+        raise table.error(f"'deviation' is {deviation:g}; write a positive number of metres", "deviation")
+    return Marker(table.text("name"), table.text("frame"), position, deviation)
 
 
 def _mirror(table: TomlTable) -> MirrorRule:

@@ -28,6 +28,11 @@ def setup_tables(setup: Setup) -> dict[str, Any]:
             | ({"wrench": sole.wrench} if sole.wrench is not None else {})
             for sole in setup.soles
         ],
+        "marker": [
+            {"name": marker.name, "frame": marker.frame, "position": marker.position.tolist()}
+            | ({"deviation": marker.deviation} if np.isfinite(marker.deviation) else {})
+            for marker in setup.markers
+        ],
         "torque": {"measured": list(setup.torques_measured)},
         "volume": {pattern: np.asarray(box).tolist() for pattern, box in setup.volumes.items()},
         "constraints": constraint_table(setup.constraints),

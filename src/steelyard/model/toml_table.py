@@ -122,9 +122,9 @@ class TomlTable:
             return tuple(float(value) for value in values)
         return self.number(key)
 
-    def array(self, key: str, shape: tuple[int, ...], what: str) -> FloatArray:
+    def array(self, key: str, shape: tuple[int, ...], what: str, default: Any = ...) -> FloatArray:
         """Return an array of finite numbers; −1 in the shape stands for any length."""
-        value = self.value(key, ..., what)
+        value = self.value(key, default, what)
         try:
             as_written = np.asarray(value)
             array = as_written.astype(np.float64) if as_written.dtype.kind in "if" else np.empty(0)

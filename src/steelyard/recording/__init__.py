@@ -5,15 +5,17 @@ from steelyard.recording.column_names import (
     BASE_AXES,
     IMU_AXES,
     JOINT_QUANTITIES,
+    MARKER,
     QUATERNION_AXES,
     VECTOR_AXES,
     joint_columns,
+    marker_columns,
     parse_column,
 )
 from steelyard.recording.columns import MappedColumns
 from steelyard.recording.reading import find_format, read_recording
 from steelyard.recording.recording import Recording, join_recordings, sensor_of
-from steelyard.recording.resampling import tolerated_silence, usual_rate
+from steelyard.recording.resampling import tolerated_silence, usual_period, usual_rate
 from steelyard.recording.writing import check_ending
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "BASE_AXES",
     "IMU_AXES",
     "JOINT_QUANTITIES",
+    "MARKER",
     "QUATERNION_AXES",
     "VECTOR_AXES",
     "MappedColumns",
@@ -29,9 +32,11 @@ __all__ = [
     "find_format",
     "join_recordings",
     "joint_columns",
+    "marker_columns",
     "parse_column",
     "read_recording",
     "sensor_of",
     "tolerated_silence",
+    "usual_period",
     "usual_rate",
 ]

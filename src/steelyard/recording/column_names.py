@@ -2,11 +2,8 @@
 
 ``q.<joint>``, ``v.<joint>``, ``tau.<joint>`` and ``q_command.<joint>``, with ``.x`` … ``.w`` after a ball joint;
 ``<sensor>.gyro.x``, ``<sensor>.accel.x`` and ``<sensor>.quat.x`` … ``.w`` of an inertial sensor; ``<sensor>.fx`` …
-``.nz`` of a wrench sensor; ``base.position.x`` and ``base.quat.x`` … ``.w`` of the robot's base.
-
-``q.<joint>``, ``v.<joint>``, ``tau.<joint>`` and ``q_command.<joint>``, with ``.x`` … ``.w`` after a ball joint;
-``<sensor>.gyro.x``, ``<sensor>.accel.x`` and ``<sensor>.quat.x`` … ``.w`` of an inertial sensor; ``<sensor>.fx`` …
-``.nz`` of a wrench sensor; ``base.position.x`` and ``base.quat.x`` … ``.w`` of the robot's base.
+``.nz`` of a wrench sensor; ``base.position.x`` and ``base.quat.x`` … ``.w`` of the robot's base;
+``marker.<label>.x`` … ``.z`` of a marker of motion capture.
 """
 
 from __future__ import annotations
@@ -32,13 +29,18 @@ BASE = "base"
 BASE_AXES = {"position": VECTOR_AXES, "quat": QUATERNION_AXES}
 """What is measured of the robot's base, after the word "base", and the axes of each."""
 
-GRAMMAR = (
+MARKER = "marker"
+
+MESSAGE_GRAMMAR = (
     "'q.<joint>', 'v.<joint>', 'tau.<joint>', 'q_command.<joint>', '<sensor>.gyro.x', '<sensor>.accel.x', "
     "'<sensor>.quat.x', '<sensor>.fx' to '<sensor>.nz', 'base.position.x' and 'base.quat.x'"
 )
-"""The names in words, for messages."""
+"""The names of columns that ROS messages hold, in words."""
 
-Quantity = Literal["q", "v", "tau", "q_command", "gyro", "accel", "quat", "wrench", "position"]
+GRAMMAR = f"{MESSAGE_GRAMMAR}, and 'marker.<label>.x' of a marker"
+"""The names in words, for errors."""
+
+Quantity = Literal["q", "v", "tau", "q_command", "gyro", "accel", "quat", "wrench", "position", "marker"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class ColumnName:
     """A column's name, taken apart; `str` puts it together.
 
     Attributes:
-        owner: The joint, the sensor, or "base".
-        quantity: What is measured of it; "wrench" for ``<sensor>.fx`` and its like.
+        owner: The joint, the sensor, the marker, or "base".
+        quantity: What is measured of it; "wrench" for ``<sensor>.fx`` and its like, "marker" for a marker's position.
         axis: "x" to "w", "fx" to "nz", or "" where the quantity is one number.
     """
 
@@ -63,6 +65,8 @@ class ColumnName:
     def __str__(self) -> str:
         if self.is_of_joint:
             return f"{self.quantity}.{self.owner}" + (f".{self.axis}" if self.axis else "")
+        if self.quantity == MARKER:
+            return f"{MARKER}.{self.owner}.{self.axis}"
         return f"{self.owner}.{self.axis}" if self.quantity == "wrench" else f"{self.owner}.{self.quantity}.{self.axis}"
 
 
@@ -85,9 +89,12 @@ def parse_column(name: str, joints: Collection[str] = ()) -> ColumnName | None:
     owner, dot, axis = name.rpartition(".")
     if owner and axis in WRENCH_AXES:
         return ColumnName(owner, "wrench", axis)
-    owner, dot, quantity = owner.rpartition(".")
-    axes = IMU_AXES.get(quantity, ()) or (BASE_AXES.get(quantity, ()) if owner == BASE else ())
-    return ColumnName(owner, quantity, axis) if owner and axis in axes else None  # type: ignore[arg-type]
+    sensor, _, quantity = owner.rpartition(".")
+    axes = IMU_AXES.get(quantity, ()) or (BASE_AXES.get(quantity, ()) if sensor == BASE else ())
+    if sensor and axis in axes:
+        return ColumnName(sensor, quantity, axis)  # type: ignore[arg-type]
+    first, _, label = owner.partition(".")
+    return ColumnName(label, "marker", axis) if first == MARKER and label and axis in VECTOR_AXES else None
 
 
 def joint_columns(joint: str, quantity: Quantity = "q", *, ball: bool = False) -> tuple[str, ...]:
@@ -104,6 +111,11 @@ def imu_columns(sensor: str) -> tuple[str, ...]:
 def wrench_columns(sensor: str) -> tuple[str, ...]:
     """Return the names of the six columns of a wrench sensor."""
     return tuple(f"{sensor}.{axis}" for axis in WRENCH_AXES)
+
+
+def marker_columns(label: str) -> tuple[str, ...]:
+    """Return the names of the columns of a marker's position."""
+    return tuple(str(ColumnName(label, "marker", axis)) for axis in VECTOR_AXES)
 
 
 def base_columns() -> tuple[str, ...]:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from steelyard.exceptions import RecordingError
 from steelyard.wording import reason
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-def missing_package(doing: str, package: str) -> RecordingError:
-    """Return the error that says how to install a package that only some formats need."""
-    return RecordingError(f'{doing} needs the package {package}; install it with: pip install "steelyard[ros]"')
+
+@contextmanager
+def needing(package: str, doing: str) -> Iterator[None]:
+    """Say how to install a package that only some formats need, where an import of it fails.
+
+    Raises:
+        RecordingError: It fails.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise RecordingError(
+            f'{doing} needs the package {package}; install it with: pip install "steelyard[ros]"'
+        ) from error
 
 
 def unreadable(name: str, error: OSError) -> RecordingError:

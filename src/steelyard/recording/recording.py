@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.column_names import BASE, BASE_AXES, parse_column
+from steelyard.recording.column_names import BASE, BASE_AXES, MARKER, parse_column
 from steelyard.recording.columns import CHUNK_BYTES, JoinedColumns, LazyColumns, read_rows, select_columns, slice_rows
 from steelyard.recording.identity import Identity, hash_columns, join_identities
 from steelyard.recording.resampling import ResampledColumns, Stream, usual_rate
@@ -325,9 +325,14 @@ def join_recordings(recordings: Sequence[Recording], *, gap: float | None = None
 
 
 def sensor_of(column: str) -> str | None:
-    """Return the sensor that a column belongs to; None for columns of joints and of the base's pose."""
+    """Return the sensor that a column belongs to; None for columns of joints, markers and the base's pose."""
     parts = parse_column(column)
-    if parts is None or parts.is_of_joint or (parts.owner == BASE and parts.quantity in BASE_AXES):
+    if (
+        parts is None
+        or parts.is_of_joint
+        or parts.quantity == MARKER
+        or (parts.owner == BASE and parts.quantity in BASE_AXES)
+    ):
         return None
     return parts.owner
 

@@ -1,11 +1,11 @@
 """Feet on the ground: inverse kinematics, support polygon, zero-moment point, self-collision, limits, motions."""
 
 from steelyard.stance.balance_task import BALANCE_DURATION, BalanceTask, plan_balance
-from steelyard.stance.collision import Clearances, Piece, convex_pieces, joint_ranges
+from steelyard.stance.collision import Clearances, Piece, convex_pieces
 from steelyard.stance.feasibility import required_efforts
 from steelyard.stance.footing import FLATNESS, LEAST_WIDTH, Foot, Footing, plant_feet, resting_posture
 from steelyard.stance.motions import MOTION_DURATIONS, MOTIONS, as_seed, plan_motion, plan_postures
-from steelyard.stance.postures import Posture, PostureTarget, describe_posture, solve_posture
+from steelyard.stance.postures import PostureTarget, solve_posture
 from steelyard.stance.standing import Standing, stand_up
 from steelyard.stance.support import inside_margin, zero_moment_points
 from steelyard.stance.trajectory import Course, Trajectory, trace_course
@@ -22,15 +22,12 @@ __all__ = [
     "Foot",
     "Footing",
     "Piece",
-    "Posture",
     "PostureTarget",
     "Standing",
     "Trajectory",
     "as_seed",
     "convex_pieces",
-    "describe_posture",
     "inside_margin",
-    "joint_ranges",
     "plan_balance",
     "plan_motion",
     "plan_postures",

@@ -128,21 +128,13 @@ class Feasibility:
     def _check_touching(self, q: FloatArray) -> Violation | None:
         if self._checker.is_free(q):
             return None
-        bodies, pieces = self.footing.model.bodies, self.clearances.pieces
+        model, pieces = self.footing.model, self.clearances.pieces
         pairs = {(pieces[one].body, pieces[other].body) for one, other in self._checker.touching(q)}
         joints: set[int] = set()
         for one, other in pairs:
-            joints |= set(self._carriers(one)) ^ set(self._carriers(other))
+            joints |= set(model.carriers(one)) ^ set(model.carriers(other))
         one, other = min(pairs)
-        return Violation(f"{bodies[one].name} comes too near to {bodies[other].name}", frozenset(joints))
-
-    def _carriers(self, body: int) -> list[int]:
-        """Return a body and its ancestors, except the root."""
-        chain = []
-        while body > 0:
-            chain.append(body)
-            body = self.footing.model.bodies[body].parent
-        return chain
+        return Violation(f"{model.bodies[one].name} comes too near to {model.bodies[other].name}", frozenset(joints))
 
     def _check_forces(self, q: FloatArray, v: FloatArray, a: FloatArray) -> Violation | None:
         model = self.footing.model
@@ -157,7 +149,7 @@ class Feasibility:
         if np.max(load, initial=0.0) > 1.0:
             name = model.joints[int(np.argmax(load))]
             body = model.joint_body(name)
-            carried = [index for index in range(len(model.bodies)) if body in self._carriers(index)]
+            carried = [index for index in range(len(model.bodies)) if body in self.footing.model.carriers(index)]
             return Violation(f"{name} would need too much torque", frozenset(carried))
         return None
 

@@ -92,12 +92,7 @@ class Footing:
     @cached_property
     def leg_joints(self) -> tuple[str, ...]:
         """Joints between the root and a sole, in the model's order."""
-        bodies: set[int] = set()
-        for foot in self.feet:
-            body = foot.body
-            while body > 0:
-                bodies.add(body)
-                body = self.model.bodies[body].parent
+        bodies = {body for foot in self.feet for body in self.model.carriers(foot.body)}
         found = (self.model.bodies[body].joint for body in sorted(bodies))
         return tuple(joint.name for joint in found if joint.kind != "fixed")
 

@@ -39,10 +39,11 @@ from steelyard.identification.constraints.cutting_planes import (
 )
 from steelyard.identification.constraints.resolve import resolve_constraints
 from steelyard.model.geometry.points import link_points
-from steelyard.model.mirror import find_pairs, mirror_parameters
+from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_SYMBOLS, from_mass_com_inertia, rotational_inertia_at_origin
 from tests.humanoids import humanoid, random_bodies
 from tests.identification.worlds import reference
+from tests.mirrored import mirror_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

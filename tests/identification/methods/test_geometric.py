@@ -23,15 +23,10 @@ from steelyard.identification.problem import build_problem
 from steelyard.model.consistency import is_possible
 from steelyard.model.divergence import log_det_divergence
 from steelyard.model.mirror import find_pairs
-from steelyard.model.parameters import (
-    change_frame_matrix,
-    from_log_cholesky,
-    from_pseudo_inertia,
-    to_log_cholesky,
-    to_pseudo_inertia,
-)
+from steelyard.model.parameters import change_frame_matrix, from_pseudo_inertia, to_pseudo_inertia
 from tests.identification.constrained_worlds import arm, arm_evidence, arm_truth
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
+from tests.log_cholesky import from_log_cholesky, to_log_cholesky
 
 
 def arm_energy(noise: float = 3.0, parameters: Any = None) -> GeometricEnergy:

@@ -17,7 +17,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from steelyard.bounded_cache import BoundedCache
 from steelyard.identification.constraints.constraint_system import ConstraintRows
-from steelyard.model import PARAMETER_COUNT, MatterInside, shape_points, to_pseudo_inertia
+from steelyard.model import PARAMETER_COUNT, MatterInside, shape_points, sphere_points, to_pseudo_inertia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,10 +209,7 @@ def _corners(points: FloatArray) -> FloatArray:
 
 def _sphere() -> FloatArray:
     """Return 400 points evenly around the unit sphere, whose hull contains it."""
-    heights = 1.0 - (2.0 * np.arange(400) + 1.0) / 400
-    angles = np.pi * (1.0 + 5.0**0.5) * np.arange(400)
-    radii = np.sqrt(1.0 - heights**2)
-    points = np.stack([radii * np.cos(angles), radii * np.sin(angles), heights], axis=1)
+    points = sphere_points(400)
     return np.asarray(points / np.min(-ConvexHull(points).equations[:, 3]))
 
 

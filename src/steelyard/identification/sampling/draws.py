@@ -47,14 +47,7 @@ class Draws:
     mixing: Mixing
 
 
-def draw(
-    posterior: Posterior,
-    count: int,
-    generator: np.random.Generator,
-    *,
-    holds: Holds | None = None,
-    warm_up: int | None = None,
-) -> Draws:
+def draw(posterior: Posterior, count: int, generator: np.random.Generator, *, holds: Holds | None = None) -> Draws:
     """Draw from a posterior; all draws are possible and satisfy all rows.
 
     Chains continue until they agree and their effective sample size reaches the count.
@@ -65,14 +58,13 @@ def draw(
         generator: Random generator.
         holds: Function that returns, for parameters of shape (n, n_links, 10), which satisfy the constraints that are
             not among the rows, shape (n,).
-        warm_up: Discarded moves, in which the step length is adapted; None for the default.
 
     Raises:
         SolverError: Nothing strictly possible lies within the constraints, or the chains do not converge.
         IdentifiabilityError: The count is not a positive integer.
     """
     with one_blas_thread():
-        white, sampler, mixing = _settle(posterior, count, generator, holds, warm_up)
+        white, sampler, mixing = _settle(posterior, count, generator, holds)
         if sampler is None:
             points = np.tile(white.offset, (count, 1))
         else:
@@ -100,7 +92,7 @@ def draw_errors(
         IdentifiabilityError: The count is not a positive integer.
     """
     with one_blas_thread():
-        white, sampler, mixing = _settle(posterior, count, generator, holds, None, enough=_MIXED_FOR_ERRORS)
+        white, sampler, mixing = _settle(posterior, count, generator, holds, enough=_MIXED_FOR_ERRORS)
         if sampler is None:
             away = white.offset - about
             return np.outer(away, away), mixing
@@ -116,13 +108,7 @@ def draw_errors(
 
 
 def _settle(
-    posterior: Posterior,
-    count: int,
-    generator: np.random.Generator,
-    holds: Holds | None,
-    warm_up: int | None,
-    *,
-    enough: float = MIXED,
+    posterior: Posterior, count: int, generator: np.random.Generator, holds: Holds | None, *, enough: float = MIXED
 ) -> tuple[WhitePosterior, HmcSampler | None, Mixing]:
     """Run chains until they converge and their effective sample size reaches the count, or nearly so.
 
@@ -137,8 +123,7 @@ def _settle(
     chains = int(np.clip(count, _FEWEST_CHAINS, _MOST_CHAINS))
     allowed = None if holds is None else _in_whitened(holds, posterior, white)
     sampler = HmcSampler(white, generator, allowed, start_chains(white, generator, chains, allowed))
-    if warm_up is None:
-        warm_up = _WARM_UP if sampler.boundary is None else _WARM_UP_AT_EDGES
+    warm_up = _WARM_UP if sampler.boundary is None else _WARM_UP_AT_EDGES
     sampler.warm_up(warm_up)
     length = max(_LEAST_LENGTH, -(-count // chains))
     sampler.run(length)

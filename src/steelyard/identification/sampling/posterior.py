@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.model import PARAMETER_COUNT, is_possible, log_det_divergence, log_det_gradient, log_det_hessian
@@ -282,13 +283,7 @@ def _dense(stored: Any) -> FloatArray:
     height, width = (int(size) for size in stored["shape"])
     rows, columns = (np.array(stored[name], dtype=np.int64) for name in ("rows", "columns"))
     values = np.array(stored["values"], dtype=np.float64)
-    if not rows.shape == columns.shape == values.shape:
-        raise ValueError("a matrix needs as many rows and columns as values")
-    if np.any((rows < 0) | (rows >= height) | (columns < 0) | (columns >= width)):
-        raise ValueError("a matrix has entries outside of its shape")
-    array = np.zeros((height, width))
-    array[rows, columns] = values
-    return array
+    return np.asarray(coo_array((values, (rows, columns)), shape=(height, width)).toarray())
 
 
 def _plain(array: FloatArray) -> Any:

@@ -82,16 +82,16 @@ def shape_points(geometry: Geometry, beside: Path, packages: Sequence[Path] = ()
     return np.concatenate([radius * outline + np.array([0.0, 0.0, z]) for z in (-0.5 * length, 0.5 * length)])
 
 
-def _sphere_points() -> FloatArray:
-    """Return 60 points of a golden spiral on the unit sphere, and the six on the axes, so that bounds are exact."""
-    heights = 1.0 - (2.0 * np.arange(60) + 1.0) / 60
-    angles = np.pi * (1.0 + 5.0**0.5) * np.arange(60)
+def sphere_points(count: int) -> FloatArray:
+    """Return points of a golden spiral on the unit sphere, evenly around it, shape (count, 3)."""
+    heights = 1.0 - (2.0 * np.arange(count) + 1.0) / count
+    angles = np.pi * (1.0 + 5.0**0.5) * np.arange(count)
     radii = np.sqrt(1.0 - heights**2)
-    spiral = np.stack([radii * np.cos(angles), radii * np.sin(angles), heights], axis=1)
-    return np.concatenate([spiral, np.eye(3), -np.eye(3)])
+    return np.stack([radii * np.cos(angles), radii * np.sin(angles), heights], axis=1)
 
 
-_SPHERE = _sphere_points()
+# With the six points on the axes, so that bounds are exact.
+_SPHERE = np.concatenate([sphere_points(60), np.eye(3), -np.eye(3)])
 _ANGLES = np.linspace(0, 2 * np.pi, 32, endpoint=False)
 """Angles of the points of a circle, rad. Set by judgement: the polygon is within 0.5 % of the radius."""
 

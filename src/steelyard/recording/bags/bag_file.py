@@ -14,7 +14,7 @@ from steelyard.recording.bags.scan_log import complaint
 from steelyard.recording.bags.topic_recording import build_recording
 from steelyard.recording.bags.topic_writing import encode_messages, plan_topics
 from steelyard.recording.bags.topics import ignored_topics
-from steelyard.recording.file_errors import missing_package, unreadable, unwritable
+from steelyard.recording.file_errors import needing, unreadable, unwritable
 from steelyard.recording.file_mark import MARK, describe_for_bag, parse_bag_mark
 from steelyard.whole_file import draft_folder
 
@@ -105,11 +105,9 @@ def _plain_mcap_files(folder: Path, information: Mapping[str, Any]) -> list[Path
 
 
 def _read_metadata(folder: Path) -> dict[str, Any]:
-    try:
+    with needing("rosbags", "reading ROS 2 bags"):
         from ruamel.yaml import YAML  # noqa: PLC0415 (an extra)
         from ruamel.yaml.error import YAMLError  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_package("reading ROS 2 bags", "rosbags") from error
     try:
         with (folder / METADATA).open("rb") as file:
             text = file.read(_MOST_METADATA_BYTES + 1)
@@ -146,10 +144,8 @@ def _scan_with_rosbags(path: Path, collector: MessageCollector, version: object 
         collector: Receives them.
         version: Version of the folder's ``metadata.yaml``.
     """
-    try:
+    with needing("rosbags", "reading ROS 2 bags"):
         from rosbags.rosbag2 import Reader  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise missing_package("reading ROS 2 bags", "rosbags") from error
     try:
         reader = Reader(path)
         reader.open()
@@ -221,11 +217,9 @@ def write_ros1(recording: Recording, path: Path) -> None:
         RecordingError: A column fits no message, or rosbags refuses the file.
         OSError: The file cannot be written.
     """
-    try:
+    with needing("rosbags", "writing .bag files"):
         from rosbags.rosbag1 import Writer, WriterError  # noqa: PLC0415 (an extra)
         from rosbags.typesys import Stores, get_typestore  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_package("writing .bag files", "rosbags") from error
     topics = plan_topics(recording)
     types = get_typestore(Stores.ROS1_NOETIC)
     try:
@@ -267,11 +261,9 @@ def write_ros2(recording: Recording, folder: Path, *, storage: Literal["mcap", "
 
 
 def _fill_ros2(recording: Recording, topics: Sequence[OutgoingTopic], folder: Path, storage: str) -> None:
-    try:
+    with needing("rosbags", "writing ROS 2 bags"):
         from rosbags.rosbag2 import StoragePlugin, Writer, WriterError  # noqa: PLC0415 (an extra)
         from rosbags.typesys import Stores, get_typestore  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_package("writing ROS 2 bags", "rosbags") from error
     types = get_typestore(Stores.ROS2_HUMBLE)
     try:
         with Writer(folder, version=8, storage_plugin=StoragePlugin[storage.upper()]) as writer:

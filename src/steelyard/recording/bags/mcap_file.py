@@ -11,7 +11,7 @@ from steelyard.exceptions import RecordingError
 from steelyard.recording.bags.scan_log import ScanLog, complaint
 from steelyard.recording.bags.topic_writing import encode_messages, plan_topics
 from steelyard.recording.bags.unpacking import MOST_CHUNK_BYTES, DamagedChunkError, decompress
-from steelyard.recording.file_errors import missing_package, unreadable
+from steelyard.recording.file_errors import needing, unreadable
 from steelyard.recording.file_mark import MARK, describe_for_bag, parse_bag_mark
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ def scan_mcap(path: Path, collector: MessageCollector) -> None:
     Raises:
         RecordingError: It is no MCAP file, or cannot be opened.
     """
-    try:
+    with needing("mcap", "reading .mcap files"):
         import mcap.records  # noqa: F401, PLC0415 (an extra)
-    except ImportError as error:
-        raise missing_package("reading .mcap files", "mcap") from error
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
@@ -137,14 +135,8 @@ class _Scan:
             if stop - start < _MESSAGE.size:
                 raise DamagedChunkError("a message ends too early")
             channel, _, received, _ = _MESSAGE.unpack_from(records, start)
-            self._log.last = received
-            if self._log.first is None:
-                self._log.first = received
-            if channel not in self._readers:
-                self._log.unknown += 1
-                return
-            reader = self._readers[channel]
-            if reader is not None:
+            self._log.note_message(received, known=channel in self._readers)
+            if (reader := self._readers.get(channel)) is not None:
                 reader.add(received, records[start + _MESSAGE.size : stop])
         elif kind in {_SCHEMA, _CHANNEL}:
             self._read_definition(kind, records[start:stop])
@@ -178,11 +170,10 @@ def write_mcap(recording: Recording, path: Path) -> None:
         RecordingError: A column fits no message.
         OSError: The file cannot be written.
     """
-    try:
+    with needing("mcap", "writing .mcap files"):
         from mcap.writer import Writer  # noqa: PLC0415 (an extra)
+    with needing("rosbags", "writing .mcap files"):
         from rosbags.typesys import Stores, get_typestore  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_package("writing .mcap files", (error.name or "mcap").partition(".")[0]) from error
     topics = plan_topics(recording)
     types = get_typestore(Stores.ROS2_HUMBLE)
     with path.open("wb") as file:

@@ -121,14 +121,8 @@ class _Scan:
             except (KeyError, struct.error) as error:
                 raise DamagedChunkError("a message does not say when it came") from error
             received = SECOND * seconds + nanoseconds
-            self._log.last = received
-            if self._log.first is None:
-                self._log.first = received
-            if connection not in self._readers:
-                self._log.unknown += 1
-                return
-            reader = self._readers[connection]
-            if reader is not None:
+            self._log.note_message(received, known=connection in self._readers)
+            if (reader := self._readers.get(connection)) is not None:
                 reader.add(received, contents)
         elif operation == bytes([_CONNECTION]):
             self._open_topic(header, contents)

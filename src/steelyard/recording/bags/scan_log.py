@@ -34,6 +34,12 @@ class ScanLog:
         """Seconds from the first message to the last."""
         return 0.0 if self.first is None else (self.last - self.first) / SECOND
 
+    def note_message(self, received: int, *, known: bool) -> None:
+        """Record the time of receipt of a message (ns), and whether its topic is defined."""
+        self.first = received if self.first is None else self.first
+        self.last = received
+        self.unknown += not known
+
     def note_damage(self, what: str) -> None:
         """Record a piece that cannot be read."""
         self._damaged_count += 1

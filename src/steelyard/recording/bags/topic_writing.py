@@ -12,8 +12,9 @@ from steelyard.recording.bags.ros_encoding import WORLD, Encoder, build_template
 from steelyard.recording.bags.ros_messages import JOINT_FIELDS, ROS_TYPES, SECOND
 from steelyard.recording.column_names import (
     BASE,
-    GRAMMAR,
     IMU_AXES,
+    MARKER,
+    MESSAGE_GRAMMAR,
     QUATERNION_AXES,
     base_columns,
     parse_column,
@@ -99,10 +100,10 @@ def plan_topics(recording: Recording) -> tuple[OutgoingTopic, ...]:
     sensors: dict[tuple[Kind, str], None] = {}
     for name in recording.columns:
         parsed = parse_column(name)
-        if parsed is None:
+        if parsed is None or parsed.quantity == MARKER:
             raise RecordingError(
                 f"{recording.name}: the column {name!r} fits no ROS message; leave it out, or write another format "
-                f"(columns that do are {GRAMMAR})",
+                f"(columns that do are {MESSAGE_GRAMMAR})",
                 column=name,
             )
         if parsed.is_of_joint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bz2
 
-from steelyard.recording.file_errors import missing_package
+from steelyard.recording.file_errors import needing
 
 MOST_CHUNK_BYTES = 256_000_000
 """Bytes of a chunk at most.
@@ -48,10 +48,8 @@ def _copy(contents: bytes, size: int) -> bytes:
 
 
 def _unpack_zstd(contents: bytes, size: int) -> bytes:
-    try:
+    with needing("zstandard", "reading bags packed with zstd"):
         import zstandard  # noqa: PLC0415 (comes with an extra)
-    except ImportError as error:
-        raise missing_package("reading bags packed with zstd", "zstandard") from error
     # The size in a frame's own header is not used: it may be any number.
     pieces: list[bytes] = []
     left = size + 1
@@ -66,10 +64,8 @@ def _unpack_zstd(contents: bytes, size: int) -> bytes:
 
 
 def _unpack_lz4(contents: bytes, size: int) -> bytes:
-    try:
+    with needing("lz4", "reading bags packed with lz4"):
         import lz4.frame  # noqa: PLC0415 (comes with an extra)
-    except ImportError as error:
-        raise missing_package("reading bags packed with lz4", "lz4") from error
     try:
         unpacked: bytes = lz4.frame.LZ4FrameDecompressor().decompress(contents, max_length=size + 1)
     except (RuntimeError, EOFError, ValueError, MemoryError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import RecordingError
-from steelyard.recording.file_errors import damaged, missing_package, unreadable
+from steelyard.recording.file_errors import damaged, needing, unreadable
 from steelyard.recording.file_mark import EPOCH_KEY, MAPPED_KEY, MARK, ORIGIN_KEY, FileMark, restrict_map
 from steelyard.recording.identity import parse_identity
 from steelyard.recording.tables.array_table import ArrayLayout, ArrayTable, StoredArray, is_numeric, lay_out
@@ -182,10 +182,8 @@ def write_hdf5(recording: Recording, path: Path, version: str) -> None:
 
 
 def _h5py(doing: str = "reading .h5 and .mat files") -> Any:
-    try:
+    with needing("h5py", doing):
         import h5py  # noqa: PLC0415  (only some users have it)
-    except ImportError as error:
-        raise missing_package(doing, "h5py") from error
     return h5py
 
 

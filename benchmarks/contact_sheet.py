@@ -36,7 +36,7 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
         columns: Number of moments in a row.
 
     Raises:
-        LaboratoryError: MuJoCo cannot render here, or the file cannot be written.
+        LaboratoryError: MuJoCo cannot render here.
     """
     states = trial.truth.states
     compiled = _build_scene(trial.truth.footing)
@@ -64,10 +64,7 @@ def draw_contact_sheet(trial: Trial, path: str | Path, *, count: int = 12, colum
             left, top = number % columns * _WIDTH, number // columns * _HEIGHT
             sheet.paste(Image.fromarray(renderer.render()), (left, top))
             pen.text((left + 10, top + 8), f"{states.time[row]:.1f} s", fill="black", font=font)
-    try:
-        sheet.save(Path(path), format="PNG")
-    except OSError as error:
-        raise LaboratoryError(f"the picture cannot be written to {path}: {error.strerror}") from error
+    sheet.save(Path(path), format="PNG")
 
 
 def _camera(trial: Trial) -> Any:
