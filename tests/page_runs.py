@@ -24,18 +24,22 @@ import shutil
 import sys
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
+import steelyard
 from steelyard import Recording
 from steelyard.cli import main
 from tests.humanoids import path_of
-from tests.laboratory.trials import short_trial
+from tests.laboratory.trials import SHORT, robot, short_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 _PIECE = re.compile(
     r"<!-- (?P<comment>.*?) -->|^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```", re.DOTALL | re.MULTILINE
@@ -162,11 +166,45 @@ def _written(stream: io.TextIOWrapper) -> str:
     return stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
 
 
+def run_python(name: str, folder: Path, *shortened: tuple[str, str]) -> str:
+    """Runs all Python of a page of the documentation in a folder; gives what it prints.
+
+    Args:
+        name: The page's path below the folder of the documentation.
+        folder: The folder.
+        shortened: What is replaced by what; both stand on the page.
+    """
+    page = (DOCS / name).read_text(encoding="utf-8")
+    source = "\n".join(re.findall(r"(?s)```python\n(.*?)```", page))
+    for long, short in shortened:
+        assert long in source, f"{name} has no {long!r} to shorten"
+        source = source.replace(long, short)
+    with contextlib.chdir(folder):
+        return _run_python(source, name, {"__name__": name})
+
+
 def _run_python(body: str, name: str, names: dict[str, Any]) -> str:
     output = io.StringIO()
-    with contextlib.redirect_stdout(output):
+    with contextlib.redirect_stdout(output), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steelyard, "load_model", _load_once)
+        patch.setattr(steelyard, "simulate", _simulate_once)
         exec(compile(body, name, "exec"), names)  # noqa: S102
     return output.getvalue()
+
+
+_load_model, _simulate = steelyard.load_model, steelyard.simulate
+
+
+def _load_once(name: Any, **how: Any) -> Any:
+    """Loads a model; G1 without further arguments is the same object on all pages, which planned its stance already."""
+    return robot(name) if name == "g1" and not how else _load_model(name, **how)
+
+
+def _simulate_once(model: Any, motion: Any, *, seed: int = 0, **how: Any) -> Any:
+    """Simulates a trial; one that other tests look at too is not played again."""
+    if model is robot("g1") and isinstance(motion, str) and seed == 0 and how == {"duration": SHORT[motion]}:
+        return short_trial("g1", motion, noise="default")
+    return _simulate(model, motion, seed=seed, **how)
 
 
 def _stand_in(path: Path, what: str) -> None:

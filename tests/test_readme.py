@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.laboratory.trials import robot, short_trial
-from tests.page_runs import read_page, run_page
+from tests.page_runs import read_page, run_page, run_python
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,12 +58,10 @@ def test_the_fault_shown_is_the_fault_found() -> None:
 
 
 def test_python_of_the_page_on_recordings_runs(tmp_path) -> None:
-    page = (ROOT / "docs" / "recordings.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"(?s)```python\n(.*?)```", page)
-    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert "<Recording dance.mcap: 10001 rows, 90 columns, 20.00 s>" in result.stdout
-    assert "True dance.mcap" in result.stdout
+    # All of the page's ```python runs.
+    printed = run_python("recordings.md", tmp_path, ("duration=20.0", "duration=8.0"))
+    assert "<Recording dance.mcap: 4001 rows, 90 columns, 8.00 s>" in printed
+    assert "True dance.mcap" in printed
 
 
 def test_make_targets_exist() -> None:
@@ -72,7 +70,7 @@ def test_make_targets_exist() -> None:
         assert re.search(rf"(?m)^{target}:", makefile)
 
 
-def test_python_of_the_page_on_evidence_runs(tmp_path) -> None:
+def test_python_of_the_page_on_evidence_runs_in_a_process_of_its_own(tmp_path) -> None:
     (source,) = blocks("python", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
     result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -80,11 +78,7 @@ def test_python_of_the_page_on_evidence_runs(tmp_path) -> None:
 
 
 def test_python_of_the_laboratorys_page_runs(tmp_path) -> None:
-    page = (ROOT / "docs" / "laboratory.md").read_text(encoding="utf-8")
-    source = "\n".join(re.findall(r"(?s)```python\n(.*?)```", page))
-    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    lines = result.stdout.splitlines()
+    lines = run_python("laboratory.md", tmp_path).splitlines()
     assert lines[0] == "()"
     assert lines[1] == "<Recording g1_29dof_rev_1_0 dance: 4001 rows, 90 columns, 8.00 s>"
 

@@ -1,19 +1,14 @@
 """The pages on identification and statistics run, and say what they print."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "identification.md").read_text(encoding="utf-8")
+from tests.page_runs import run_python
 
 
 def test_python_of_the_page_runs(tmp_path):
-    (source,) = re.findall(r"(?s)```python\n(.*?)```", PAGE)
-    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    *_, last = result.stdout.strip().splitlines()
+    # All of the page's ```python runs, as on the other pages.
+    printed = run_python("identification.md", tmp_path, ("duration=20.0", "duration=8.0"))
+    *_, last = printed.strip().splitlines()
     found, error, true = (float(number) for number in re.findall(r"[\d.]+", last))
     assert abs(found - true) < 3.0 * error
     assert (tmp_path / "g1.json").is_file()
@@ -21,9 +16,6 @@ def test_python_of_the_page_runs(tmp_path):
 
 
 def test_python_of_the_page_on_statistics_runs(tmp_path):
-    page = (DOCS / "statistics.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"(?s)```python\n(.*?)```", page)
-    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert "settled after" in result.stdout
-    assert "count less than fully" in result.stdout
+    printed = run_python("statistics.md", tmp_path, ("duration=30.0", "duration=12.0"))
+    assert "settled after" in printed
+    assert "count less than fully" in printed

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import LaboratoryError, MotionError
 from steelyard.laboratory import Hose, balance, balance_control, simulate
 from steelyard.laboratory.balance import simulate_balance, tracking_error
@@ -110,6 +111,7 @@ def test_the_controller_knows_its_model_and_its_readings_alone(monkeypatch):
     again = simulate_balance(noisy("g1"), robot("g1"), duration=SHORT)
     [(model, servo, task)] = made
     assert model is robot("g1")
+    monkeypatch.setattr(balance_control, "_PLANS", BoundedCache(1))  # it plans for itself
     stranger = Controller(robot("g1"), servo, task)
     for row, readings, told in heard[:800]:
         np.testing.assert_array_equal(stranger.update(row, readings).positions, told.positions)

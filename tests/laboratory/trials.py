@@ -32,5 +32,10 @@ def with_torques(name: str) -> Model:
 
 @cache
 def short_trial(name: str, motion: str, seed: int = 0, noise: Any = None) -> Trial:
-    """Gives a short trial."""
-    return simulate(robot(name), motion, seed=seed, noise=noise, duration=SHORT[motion])
+    """Gives a short trial; through other sensors it is the same motion, which is played once."""
+    return _played(name, motion, seed).with_noise(seed, noise=noise)
+
+
+@cache
+def _played(name: str, motion: str, seed: int) -> Trial:
+    return simulate(robot(name), motion, seed=seed, noise=None, duration=SHORT[motion])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
+from steelyard.bounded_cache import BoundedCache
 from steelyard.exceptions import StanceError
 from steelyard.motion import GRAVITY
 from steelyard.stance import (
@@ -122,6 +123,10 @@ class Plan:
     zmp: FloatArray
 
 
+_PLANS: BoundedCache[Plan] = BoundedCache(8)
+"""Plans by model and task; they take a third of the time of a run. Set by judgement: more than are compared at once."""
+
+
 def plan_whole_body(footing: Footing, task: BalanceTask) -> Plan:
     """Plan the whole-body motion of a task for a model.
 
@@ -187,7 +192,7 @@ class Controller:
     def __init__(self, model: Model, servo: Servo, task: BalanceTask) -> None:
         self._footing = plant_feet(model)
         self._servo, self._task = servo, task
-        self.plan = plan_whole_body(self._footing, task)
+        self.plan = _PLANS.get((model, task), lambda: plan_whole_body(self._footing, task))
         built = self._footing.pinocchio
         imu = model.setup.imus[0]
         self._imu = built.getFrameId(imu.frame)

@@ -137,11 +137,11 @@ def estimate_acceleration_spectra(
         start = float(frequencies[1:][np.searchsorted(cumulative, _MOTION_SHARE * cumulative[-1])])
         # Two differentiations: positions.
         moved = max(moved, start) if group.differences == 2 else moved
-        floors = [
-            _noise_floor(frequencies[1:], column, own_rate, start)
-            for column, own_rate in zip(readings.T, rates, strict=True)
-        ]
-        group_noise = gain * float(np.array(floors) @ group.weights)
+        floors = np.empty(len(rates))
+        for own_rate in np.unique(rates):
+            alike = rates == own_rate
+            floors[alike] = _noise_floors(frequencies[1:], readings[:, alike], float(own_rate), start)
+        group_noise = gain * float(floors @ group.weights)
         noise += group_noise
         signal += power @ group.weights - group_noise
     return AccelerationSpectra(frequencies, signal, noise, moved)
@@ -181,29 +181,28 @@ def _readings_per_row(column: FloatArray) -> float:
     return share / usual
 
 
-def _noise_floor(frequencies: FloatArray, readings: FloatArray, rate: float, start: float) -> float:
-    """Estimate the power density of a column's noise before differentiation.
+def _noise_floors(frequencies: FloatArray, readings: FloatArray, rate: float, start: float) -> FloatArray:
+    """Estimate the power densities of columns' noise before differentiation, shape (n_columns,).
 
     Args:
         frequencies: Hz.
-        readings: Power densities of the readings.
-        rate: Rate of the sensor, Hz.
+        readings: Power densities of the readings, shape (n, n_columns).
+        rate: Rate of the sensors, Hz.
         start: Frequency (Hz) above which there may be a plateau.
     """
     low, high = _NOISE_BAND[0] * rate, _NOISE_BAND[1] * rate
     # The median of a chi-square is below its mean; a tenth more compensates, for a handful of segments.
-    floor = 1.1 * float(np.median(readings[_between(frequencies, low, high)]))
+    floors = 1.1 * np.median(readings[_between(frequencies, low, high)], axis=0)
     count = int(np.log(max(1.0, high / start)) / np.log(_BAND))
     edges = start * _BAND ** np.arange(count + 1)
-    levels = [np.median(readings[_between(frequencies, *ends)]) for ends in pairwise(edges)]
-    plateaus = [
-        1.1 * float(np.median(levels[first : first + _PLATEAU_BANDS]))
-        for first in range(count - _PLATEAU_BANDS + 1)
-        if edges[first + _PLATEAU_BANDS] >= _REACHES
-        and max(levels[first : first + _PLATEAU_BANDS]) < _FLAT * min(levels[first : first + _PLATEAU_BANDS])
-    ]
-    highest = max(plateaus, default=0.0)
-    return highest if highest > _PLATEAU_EXCESS * floor else floor
+    levels = [np.median(readings[_between(frequencies, *ends)], axis=0) for ends in pairwise(edges)]
+    highest = np.zeros_like(floors)
+    for first in range(count - _PLATEAU_BANDS + 1):
+        if edges[first + _PLATEAU_BANDS] >= _REACHES:
+            bands = np.stack(levels[first : first + _PLATEAU_BANDS])
+            flat = np.max(bands, axis=0) < _FLAT * np.min(bands, axis=0)
+            highest = np.where(flat, np.maximum(highest, 1.1 * np.median(bands, axis=0)), highest)
+    return np.asarray(np.where(highest > _PLATEAU_EXCESS * floors, highest, floors))
 
 
 def _between(frequencies: FloatArray, low: float, high: float) -> slice:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
+from steelyard.kinematics import cross
 from steelyard.stance.collision import joint_ranges
 from steelyard.stance.support import inside_margin, zero_moment_points
 
@@ -174,7 +175,7 @@ def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArr
     pin.computeJointJacobians(built, data, q)
     root = data.oMi[1]
     force = root.rotation @ efforts[:3]
-    moment = root.rotation @ efforts[3:6] + np.cross(root.translation, force)
+    moment = root.rotation @ efforts[3:6] + cross(root.translation, force)
     total = np.concatenate([force, moment])
     torques = np.array(efforts[6:])
     for foot, share in zip(footing.feet, footing.load_sharing @ total, strict=True):

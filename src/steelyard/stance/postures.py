@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pinocchio as pin
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from steelyard.exceptions import StanceError
 
@@ -181,7 +181,8 @@ def _two_level_step(rows: FloatArray, errors: FloatArray, first: int, held: np.n
     turn, triangle = np.linalg.qr(rows[:first].T, mode="complete")
     diagonal = np.abs(np.diagonal(triangle))
     if len(diagonal) == first and diagonal.min() > 1e-6 * diagonal.max():
-        step = turn[:, :first] @ solve_triangular(triangle[:first], -errors[:first], trans=1, check_finite=False)
+        # LAPACK's own function: `solve_triangular` takes several times as long on so few numbers.
+        step = turn[:, :first] @ dtrtrs(triangle[:first].T, -errors[:first], lower=1)[0]
         null = turn[:, first:]
     else:
         u, sizes, vt = np.linalg.svd(rows[:first])
