@@ -15,13 +15,14 @@ from steelyard import (
     load_model,
 )
 from steelyard.identification import choose_parameters
-from steelyard.model.mirror import find_pairs, mirror_parameters
+from steelyard.model.mirror import find_pairs
 from steelyard.model.parameters import PARAMETER_COUNT
 from steelyard.model.spread import model_spread
 from steelyard.motion import motion_from_generalized
 from steelyard.regression.rows import base_rows, joint_rows, joint_torques
 from tests.humanoids import path_of
 from tests.identification.worlds import reference, rich_motion, truth, with_noise
+from tests.mirrored import mirror_parameters
 from tests.regression.motions import standing_motion
 
 ROBOTS = ("g1", "talos", "icub", "romeo")
