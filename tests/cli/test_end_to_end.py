@@ -39,6 +39,7 @@ def test_from_a_csv_to_an_identified_model(tmp_path, monkeypatch):
     assert {path.name for path in Path("results").iterdir()} == {
         "estimate.json",
         "g1_identified.urdf",
+        "links.csv",
         "validation.json",
     }
     estimate = sy.load_estimate("results/estimate.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import re
@@ -97,6 +98,7 @@ def test_it_finds_prints_and_writes_what_the_functions_give(run, files):
     assert sorted(path.name for path in Path("new/results").iterdir()) == [
         "estimate.json",
         "g1_identified.urdf",
+        "links.csv",
         "report.html",
         "validation.json",
     ]
@@ -118,12 +120,51 @@ def test_everything_fits_a_terminal_of_eighty_columns_and_the_report_has_the_com
 
 
 def test_json_is_what_the_files_hold(run, files):
-    code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--json")
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--full-json")
     assert (code, told) == (0, "")
     plain = json.loads(printed)
-    assert plain["estimate"] == json.loads(Path("out/estimate.json").read_text())
+    estimate = sy.load_estimate("out/estimate.json")
+    assert plain["estimate"]["parameters"] == estimate.parameters.tolist()
+    np.testing.assert_allclose(plain["estimate"]["covariance"], estimate.covariance, rtol=1e-6, atol=1e-15)
     assert plain["validation"] is None
-    assert plain["files"] == ["out/estimate.json", "out/g1_identified.urdf", "out/report.html"]
+    assert plain["files"] == [
+        f"out/{name}" for name in ("estimate.json", "links.csv", "g1_identified.urdf", "report.html")
+    ]
+    assert Path("out/estimate.json").stat().st_size < 1e6
+
+
+def test_short_json_and_the_table_have_a_row_for_each_link(run, files):
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--json", "--no-report")
+    assert (code, told) == (0, "")
+    plain = json.loads(printed)
+    estimate = sy.load_estimate("out/estimate.json")
+    assert set(plain) == {"status", "method", "total_mass", "links", "notes", "validation", "files", "file_notes"}
+    assert plain["status"] == estimate.status
+    assert plain["total_mass"]["value"] == pytest.approx(estimate.total_mass)
+    assert plain["total_mass"]["low"] < estimate.total_mass < plain["total_mass"]["high"]
+    low, high = estimate.intervals(0.95)[:, 0].T
+    for row, link in enumerate(plain["links"]):
+        assert link["name"] == estimate.model.links[row]
+        assert link["mass"] == estimate.parameters[row, 0]
+        assert (link["low"], link["high"]) == pytest.approx((low[row], high[row]), rel=1e-6)
+        assert link["reference"] == estimate.reference[row, 0]
+        assert link["determined"] == estimate.determined[row, 0]
+    with Path("out/links.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [row["name"] for row in table] == list(estimate.model.links)
+    assert [float(row["mass"]) for row in table] == estimate.parameters[:, 0].tolist()
+    assert len(printed) < 20_000
+
+
+def test_masses_that_fit_no_model_file_cost_nothing_else(run, files, monkeypatch):
+    def refuse(self, path):
+        raise sy.ModelError("the link 'head' has a negative mass")
+
+    monkeypatch.setattr(sy.Estimate, "write_model", refuse)
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--method", "truncated", "-o", "out", "--no-report")
+    assert (code, told) == (0, "")
+    assert "no model file was written, but everything else was" in " ".join(printed.split())
+    assert sorted(path.name for path in Path("out").iterdir()) == ["estimate.json", "links.csv"]
 
 
 def test_quiet_says_nothing_and_several_recordings_count_together(run, files, monkeypatch):
@@ -158,7 +199,7 @@ def test_every_method_and_option_arrives(run, files, method):
 )
 def test_options_of_methods_arrive(run, files, method, option, value):
     written = f"--{option.replace('_', '-')}"
-    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--method", method, written, value, "--json")
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--method", method, written, value, "--full-json")
     assert code == 0, told
     expected = by_functions("dance", method=method, **{option: value})
     np.testing.assert_allclose(
@@ -182,12 +223,17 @@ def test_drawn_robots_are_written_beside_the_estimate(run, files):
     code, _, told = run(*asked, "--sample", 2, "--force", "--quiet")
     assert code == 0, told
     assert sorted(path.name for path in Path("out/drawn").iterdir()) == ["g1-000.urdf", "g1-001.urdf", "g1.json"]
-    assert sorted(path.name for path in Path("out").iterdir()) == ["drawn", "estimate.json", "g1_identified.urdf"]
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "drawn",
+        "estimate.json",
+        "g1_identified.urdf",
+        "links.csv",
+    ]
 
 
 def test_constraints_arrive(run, files):
     code, printed, told = run(
-        "g1", files / "dance.npz", *ASKED, "--method", "quadratic", "--constraint", "total_mass=33", "--json"
+        "g1", files / "dance.npz", *ASKED, "--method", "quadratic", "--constraint", "total_mass=33", "--full-json"
     )
     assert code == 0, told
     masses = np.array(json.loads(printed)["estimate"]["parameters"])[:, 0]
@@ -197,7 +243,7 @@ def test_constraints_arrive(run, files):
 
 def test_patterns_and_the_base_arrive(run, files):
     code, printed, told = run(
-        "g1", files / "reach.npz", "--base", "sole", "--parameters", "*.m", "--parameters", "torso_link", "--json"
+        "g1", files / "reach.npz", "--base", "sole", "--parameters", "*.m", "--parameters", "torso_link", "--full-json"
     )
     assert code == 0, told
     estimate = json.loads(printed)["estimate"]
@@ -207,7 +253,7 @@ def test_patterns_and_the_base_arrive(run, files):
 
 
 def test_sensors_are_withheld(run, files):
-    code, printed, told = run("g1", files / "reach.npz", *ASKED, "--withhold", "left_foot.nz", "--json")
+    code, printed, told = run("g1", files / "reach.npz", *ASKED, "--withhold", "left_foot.nz", "--full-json")
     assert code == 0, told
     measured = json.loads(printed)["estimate"]["key"]["measured"]
     assert "left_foot.ny" in measured
@@ -236,7 +282,7 @@ def test_offsets_arrive_in_both_recordings(run, files):
     unseen = sy.reconstruct_motion(model, short_trial("g1", "reach", noise="default").recording)
     rmse = found["validation"]["wrench"]["estimate"]["rmse"]
     np.testing.assert_allclose(rmse, sy.validate(expected, unseen, nuisance=tuple(PRIORS)).rmse, rtol=1e-6, atol=0.0)
-    without = json.loads(run(*asked[:-2], "--json")[1])
+    without = json.loads(run(*asked[:-2], "--full-json")[1])
     assert not np.allclose(without["estimate"]["parameters"], expected.parameters, rtol=1e-3, atol=0.0)
 
 
@@ -252,7 +298,7 @@ def test_without_a_word_sensors_are_heard_and_doubted(run):
     sensors = ["wrench_offset", "accelerometer_bias", "imu_mounting"]
     noise = sy.estimate_noise(model, motion, nuisance=sensors)
     expected = sy.identify(model, sy.gather_evidence(model, motion, weights=noise.weights, nuisance=sensors))
-    code, printed, told = run("g1", "dance.npz", "--json")
+    code, printed, told = run("g1", "dance.npz", "--full-json")
     assert code == 0, told
     found = json.loads(printed)["estimate"]
     assert set(found["nuisance"]) == set(expected.nuisance)
@@ -265,7 +311,7 @@ def test_sensors_can_be_taken_at_their_word_as_in_the_papers(run, files):
         sy.reconstruct_motion(robot("g1"), short_trial("g1", "dance", noise="default").recording),
     )
     expected = sy.identify(model, sy.gather_evidence(model, motion, weights=None), method="truncated")
-    asked = ["--method", "truncated", "--nuisance", "none", "--noise", "equal", "--json"]
+    asked = ["--method", "truncated", "--nuisance", "none", "--noise", "equal", "--full-json"]
     code, printed, told = run("g1", files / "dance.npz", *asked)
     assert code == 0, told
     found = json.loads(printed)["estimate"]
@@ -291,7 +337,7 @@ def test_a_late_sensor_is_told_and_put_right(run):
 def test_offsets_of_sensors_that_were_zeroed_are_not_applied(run, files):
     estimate = by_functions("dance")
     unseen = sy.reconstruct_motion(robot("g1"), short_trial("g1", "reach", noise="default").recording)
-    asked = ["g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "--json"]
+    asked = ["g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "--full-json"]
     for given, expected in (
         ([], sy.validate(estimate, unseen, nuisance=SENSORS)),
         (["--zeroed"], sy.validate(estimate, unseen, zeroed=True)),
@@ -531,7 +577,7 @@ def test_masses_that_no_file_holds_are_told_and_nothing_is_written(run, files):
 def test_a_failed_estimate_exits_with_one_and_its_remedy(run, files, monkeypatch):
     failed = replace(by_functions("dance"), status="failed", notes=("The constraints exclude each other; drop one.",))
     monkeypatch.setattr(import_module("steelyard.cli.identify"), "identify_parameters", lambda *_, **__: failed)
-    code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--json")
+    code, printed, told = run("g1", files / "dance.npz", *ASKED, "-o", "out", "--full-json")
     assert (code, printed) == (1, "")
     assert "failed and has no parameters: The constraints exclude each other; drop one." in told
     assert not Path("out").exists()

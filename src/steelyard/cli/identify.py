@@ -6,6 +6,7 @@ import inspect
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +36,7 @@ from steelyard.cli.shared_options import (
 )
 from steelyard.cli.shell_options import in_shell_words, with_shell_notes
 from steelyard.cli.terminal import print_files, print_next_step, print_note, print_summary
-from steelyard.exceptions import SteelyardError
+from steelyard.exceptions import ConsistencyError, ModelError, SteelyardError
 from steelyard.identification import (
     DRAWABLE_METHODS,
     OPTIONS,
@@ -44,6 +45,8 @@ from steelyard.identification import (
     check_constraints,
     choose_parameters,
     group_links,
+    links_as_csv,
+    overview,
 )
 from steelyard.identification import identify as identify_parameters
 from steelyard.model import Constraint, Model, load_model, parse_constraints
@@ -56,6 +59,7 @@ from steelyard.validation import ROBOT, Validation, validate
 
 _METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
 _DRAWN_FOLDER = "drawn"
+_MODEL_FILE = 2  # its place among the names of the files
 _SECONDS_PER_LINK = 0.05
 """Expected time of the identification per link, s. It only sets the time left that a progress bar shows; no
 measurement is on record."""
@@ -138,6 +142,9 @@ def identify(
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
+    full_json: Annotated[
+        bool, typer.Option("--full-json", help="Print JSON with all matrices, as estimate.json and Python have them.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Identify masses, centres of mass and inertias of all links.
@@ -169,7 +176,7 @@ def identify(
     report = report and output is not None
     names = _check_output(model, output, sample, force=force, validated=bool(unseen), reported=report)
 
-    console = Console(quiet=quiet or as_json)
+    console = Console(quiet=quiet or as_json or full_json)
     source: BaseName | None = base.value if base else None
     hidden = withhold or ()
     with show_progress(quiet=quiet) as progress:
@@ -217,9 +224,11 @@ def identify(
         drawn = None if sample is None else _draw(estimate, sample, progress)
         files, notes = _write(output, names, estimate, validation, page.write if report else None, drawn, force=force)
     _print_end(console, page, files, notes)
-    if as_json:
-        outcome = {"estimate": estimate.to_dict(), "validation": None if validation is None else validation.to_dict()}
-        typer.echo(json.dumps({**outcome, "files": [str(path) for path in files], "file_notes": notes}))
+    if as_json or full_json:
+        found = {"estimate": estimate.to_dict()} if full_json else overview(estimate)
+        judged = None if validation is None else validation.to_dict()
+        written = {"files": [str(path) for path in files], "file_notes": notes}
+        typer.echo(json.dumps({**found, "validation": judged, **written}))
 
 
 def _write(
@@ -235,9 +244,27 @@ def _write(
         return [], []
     notes: list[str] = []
     stored = None if validation is None else partial(write_json, plain=validation.to_dict())
-    writers = (estimate.save, lambda path: notes.extend(estimate.write_model(path).notes), stored, *optional)
-    chosen = [write for write in writers if write is not None]
-    return write_together(folder, dict(zip(names, chosen, strict=True)), force=force), notes
+    table = partial(Path.write_text, data=links_as_csv(estimate), encoding="utf-8")
+    writers = (estimate.save, table, lambda path: notes.extend(estimate.write_model(path).notes), stored, *optional)
+    chosen = dict(zip(names, [write for write in writers if write is not None], strict=True))
+    problem = _fits_no_file(estimate, names[_MODEL_FILE])
+    if problem:
+        del chosen[names[_MODEL_FILE]]
+        notes.append(f"no model file was written, but everything else was: {problem}")
+    return write_together(folder, chosen, force=force), notes
+
+
+def _fits_no_file(estimate: Estimate, name: str) -> str:
+    """Return why the parameters fit no model file; empty if they do.
+
+    Methods without physical constraints may find masses that no simulator loads; their estimate and report are kept.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            estimate.write_model(Path(folder) / name)
+        except (ModelError, ConsistencyError) as error:
+            return str(error)
+    return ""
 
 
 def _print_end(console: Console, page: Report, files: Sequence[Path], notes: Sequence[str]) -> None:
@@ -314,7 +341,7 @@ def _check_output(
     """Check that the results can be written, and return the names of their files and folders."""
     if reported:
         check_report_parts()
-    names = ["estimate.json", name_model_file(model, "identified")]
+    names = ["estimate.json", "links.csv", name_model_file(model, "identified")]
     names += [name for name, made in (("validation.json", validated), ("report.html", reported)) if made]
     drawn = {} if sample is None else {_DRAWN_FOLDER: _holds_drawn_models_only}
     if output is not None:

@@ -3,6 +3,7 @@
 from steelyard.identification.estimate.base_parameters import BaseParameters, half_width
 from steelyard.identification.estimate.estimate import Estimate, Fit, LevelReport
 from steelyard.identification.estimate.estimate_summary import number_notes
+from steelyard.identification.estimate.overview import links_as_csv, overview
 from steelyard.identification.estimate.storage import load_estimate
 from steelyard.identification.identify import identify
 from steelyard.identification.link_groups import group_links
@@ -31,6 +32,8 @@ __all__ = [
     "group_links",
     "half_width",
     "identify",
+    "links_as_csv",
     "load_estimate",
     "number_notes",
+    "overview",
 ]
