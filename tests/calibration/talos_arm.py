@@ -31,7 +31,7 @@ time_unit = "s"
 
 
 def talos_left_arm() -> Path:
-    """Returns the recording; the test is skipped where it is missing."""
+    """Return the recording; the test is skipped where it is missing."""
     files = sorted((FOLDER / "talos_left_arm").glob("*.csv"))
     if not files:
         pytest.skip("the real recording talos_left_arm is not there; set STEELYARD_DATA to the folder that holds it")

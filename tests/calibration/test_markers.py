@@ -44,12 +44,12 @@ def fixed():
 
 
 def arm_joints(model):
-    """Returns the joints whose offsets neither a turn of the base nor one of the markers on their link can replace."""
+    """Return the joints whose offsets neither a turn of the base nor one of the markers on their link can replace."""
     return chains_to(model, [HAND]).joints[1:-1]
 
 
 def see(model, positions, places=PLACES, base=BASE):
-    """Returns the markers' positions in the capture's frame, by Pinocchio."""
+    """Return the markers' positions in the capture's frame, by Pinocchio."""
     built, data = model.pinocchio, model.pinocchio.createData()
     seen = {name: np.empty((len(positions), 3)) for name in places}
     for number, q in enumerate(positions):
@@ -60,7 +60,7 @@ def see(model, positions, places=PLACES, base=BASE):
 
 
 def measure(model, truth, count=60, seed=0, marker=0.0, encoder=0.0):
-    """Returns random poses of the arm as encoders and cameras see them."""
+    """Return random poses of the arm as encoders and cameras see them."""
     rng = np.random.default_rng([seed, 7])
     positions = np.zeros((count, len(model.joints)))
     columns = [model.joints.index(joint) for joint in chains_to(model, [HAND]).joints]
@@ -298,6 +298,8 @@ def test_markers_called_alike_are_refused():
 
 def test_bad_markers_are_told():
     model = fixed()
+    with pytest.raises(RecordingError, match="is no recording"):
+        calibrate(model, 5)
     truth = offsets_of(arm_joints(model), most=2.0)
     poses = measure(model, truth, marker=1e-3)
     with pytest.raises(RecordingError, match="millimetres"):

@@ -30,11 +30,10 @@ from steelyard.kinematics import one_blas_thread
 from steelyard.wording import did_you_mean, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from steelyard.arrays import FloatArray
     from steelyard.calibration.suspects import Suspect
     from steelyard.model import Marker, Model
     from steelyard.recording import Recording
@@ -174,15 +173,7 @@ def _check_constraints(
             f"{model.name} has a fixed base, where level contacts are not observable; give contacts=(), and markers or "
             "touches"
         )
-    named = [*(contact.name for contact in contacts), *(touch.name for touch in touches)]
-    for name in poses.touching:
-        if name not in named:
-            raise IdentifiabilityError(
-                f"the poses say when {name!r} touched, but there is no contact or touch of that name"
-                f"{did_you_mean(name, named)}",
-                names=[name],
-            )
-    for name in named:
+    for name in _check_touching(poses.touching, contacts, touches):
         if not poses.touches(name).any():
             raise IdentifiabilityError(f"{name!r} never touched in these poses; leave it out", names=[name])
     for marker in markers:
@@ -193,6 +184,18 @@ def _check_constraints(
             )
         if not np.isfinite(poses.markers[marker.name]).all(axis=1).any():
             raise IdentifiabilityError(f"the marker {marker.name!r} was never seen; leave it out", names=[marker.name])
+
+
+def _check_touching(given: Iterable[str], contacts: Sequence[Contact], touches: Sequence[Touch]) -> list[str]:
+    """Return the names of all contacts and touches; raise where contact times are given of another."""
+    named = [*(contact.name for contact in contacts), *(touch.name for touch in touches)]
+    for name in given:
+        if name not in named:
+            raise IdentifiabilityError(
+                f"'touching' names {name!r}, but there is no contact or touch of that name{did_you_mean(name, named)}",
+                names=[name],
+            )
+    return named
 
 
 def _contacts(model: Model, contacts: Sequence[Contact] | None) -> tuple[Contact, ...]:
@@ -220,13 +223,7 @@ def _candidates(
                 f"the poses are those of {recording.model.name}, another model than {model.name}"
             )
         return recording, {}
-    named = [*(contact.name for contact in contacts), *(touch.name for touch in touches)]
-    for name in touching or {}:
-        if name not in named:
-            raise IdentifiabilityError(
-                f"'touching' names {name!r}, but there is no contact or touch of that name{did_you_mean(name, named)}",
-                names=[name],
-            )
+    _check_touching(touching or {}, contacts, touches)
     known = {imu.name: imu.frame for imu in model.setup.imus}
     frames = [frame for name, frame in known.items() if imus is None or name in imus]
     things: list[Contact | Marker | Touch] = [*contacts, *markers, *touches]
@@ -356,10 +353,6 @@ def _held_out(fitted: CalibrationFit, others: PoseSet, plain: PlainSums) -> Held
     )
 
 
-def _found(fitted: CalibrationFit) -> FloatArray:
-    return np.asarray(fitted.solved.state.offsets[fitted.problem.free])
-
-
 def _notes(fitted: CalibrationFit, alike: ErrorCorrelation | None) -> tuple[str, ...]:
     problem = fitted.problem
     notes = []
@@ -372,7 +365,8 @@ def _notes(fitted: CalibrationFit, alike: ErrorCorrelation | None) -> tuple[str,
     if still.any():
         names = [joint for joint, each in zip(problem.joints, still, strict=True) if each]
         notes.append(f"{in_words(names)} did not move; their offsets hold at that angle only")
-    large = [joint for joint, each in zip(problem.joints, _found(fitted), strict=True) if abs(each) > _SUSPICIOUS]
+    found = fitted.solved.state.offsets[problem.free]
+    large = [joint for joint, each in zip(problem.joints, found, strict=True) if abs(each) > _SUSPICIOUS]
     if large:
         notes.append(
             f"{in_words(large)} would be off by more than 20°; check zero positions and signs before you use "

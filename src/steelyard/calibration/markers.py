@@ -46,7 +46,8 @@ def _recorded(recording: Recording | Sequence[Recording] | PoseSet) -> list[str]
     """Return the labels of the markers whose positions are there."""
     if isinstance(recording, PoseSet):
         return list(recording.markers)
-    several = [recording] if isinstance(recording, Recording) else recording
+    several = recording if isinstance(recording, list | tuple) else [recording]
+    # What is no recording is refused where poses are sampled.
     columns = {name for each in several if isinstance(each, Recording) for name in each.columns}
     parsed = [parts for name in sorted(columns) if (parts := parse_column(name)) is not None]
     labels = dict.fromkeys(parts.owner for parts in parsed if parts.quantity == MARKER)

@@ -84,13 +84,10 @@ class SensorChecks:
 
     def composed(self, corrections: Mapping[str, ColumnSource]) -> dict[str, ColumnSource]:
         """Return corrections of the current columns as corrections of the recording's own."""
-        result = {}
-        for target, source in corrections.items():
-            before = self.corrections.get(source.name, ColumnSource(source.name))
-            result[target] = ColumnSource(
-                before.name, source.scale * before.scale, source.scale * before.offset + source.offset
-            )
-        return result
+        return {
+            target: source.after(self.corrections.get(source.name, ColumnSource(source.name)))
+            for target, source in corrections.items()
+        }
 
     def fix(self, corrections: Mapping[str, ColumnSource]) -> tuple[str, ...]:
         """Return the setup lines that correct the current columns."""

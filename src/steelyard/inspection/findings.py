@@ -51,11 +51,7 @@ def write_fix(setup: Setup, corrections: Mapping[str, ColumnSource]) -> tuple[st
         setup: The setup with which the recording was read.
         corrections: By column, its true source: ``scale * column + offset``.
     """
-    lines = {}
-    for target, correction in corrections.items():
-        theirs = source_of(setup, correction.name)
-        scale = correction.scale * theirs.scale
-        lines[target] = ColumnSource(theirs.name, scale, correction.scale * theirs.offset + correction.offset)
+    lines = {target: each.after(source_of(setup, each.name)) for target, each in corrections.items()}
     return ("[recording.columns]", *(_line(target, source) for target, source in _merge_axes(lines).items()))
 
 

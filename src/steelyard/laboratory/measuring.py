@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 from scipy.spatial.transform import Rotation
 
+from steelyard.kinematics import without_jumps
 from steelyard.laboratory.sensors import correlate
 from steelyard.laboratory.signals import measured_torques
 from steelyard.model import WRENCH_AXES
@@ -116,14 +117,10 @@ def _read_imu(name: str, signals: Signals, sensors: Sensors, table: _Table) -> d
         * Rotation.from_matrix(turn)
         * Rotation.from_rotvec(errors[there])
     ).as_quat()
-    # A quaternion and its negative are one orientation; the recording does not jump between them.
-    jumps = np.where(np.einsum("ni,ni->n", orientation[1:], orientation[:-1]) < 0.0, -1.0, 1.0)
-    orientation[1:] *= np.cumprod(jumps)[:, None]
     read = np.full((len(table.rows), 4), np.nan)
     read[there] = orientation
-    for number, axis in enumerate("xyzw"):
-        columns[f"{name}.quat.{axis}"] = read[:, number]
-    return columns
+    # A quaternion and its negative are one orientation; the recording does not jump between them.
+    return columns | dict(zip([f"{name}.quat.{axis}" for axis in "xyzw"], without_jumps(read).T, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

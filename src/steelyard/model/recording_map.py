@@ -49,6 +49,10 @@ class ColumnSource:
     scale: float = 1.0
     offset: float = 0.0
 
+    def after(self, before: ColumnSource) -> ColumnSource:
+        """Return the source that applies `before` first, and this one to its result."""
+        return ColumnSource(before.name, self.scale * before.scale, self.scale * before.offset + self.offset)
+
 
 @dataclass(frozen=True)
 class ArraySource:
