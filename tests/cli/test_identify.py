@@ -146,7 +146,7 @@ def test_short_json_and_the_table_have_a_row_for_each_link(run, files):
     for row, link in enumerate(plain["links"]):
         assert link["name"] == estimate.model.links[row]
         assert link["mass"] == estimate.parameters[row, 0]
-        assert (link["low"], link["high"]) == pytest.approx((low[row], high[row]), rel=1e-6)
+        assert (link["low"], link["high"]) == pytest.approx((low[row], high[row]), rel=1e-6, abs=1e-6)
         assert link["reference"] == estimate.reference[row, 0]
         assert link["determined"] == estimate.determined[row, 0]
     with Path("out/links.csv").open() as file:
@@ -154,17 +154,6 @@ def test_short_json_and_the_table_have_a_row_for_each_link(run, files):
     assert [row["name"] for row in table] == list(estimate.model.links)
     assert [float(row["mass"]) for row in table] == estimate.parameters[:, 0].tolist()
     assert len(printed) < 20_000
-
-
-def test_masses_that_fit_no_model_file_cost_nothing_else(run, files, monkeypatch):
-    def refuse(self, path):
-        raise sy.ModelError("the link 'head' has a negative mass")
-
-    monkeypatch.setattr(sy.Estimate, "write_model", refuse)
-    code, printed, told = run("g1", files / "dance.npz", *ASKED, "--method", "truncated", "-o", "out", "--no-report")
-    assert (code, told) == (0, "")
-    assert "no model file was written, but everything else was" in " ".join(printed.split())
-    assert sorted(path.name for path in Path("out").iterdir()) == ["estimate.json", "links.csv"]
 
 
 def test_quiet_says_nothing_and_several_recordings_count_together(run, files, monkeypatch):
@@ -565,13 +554,14 @@ def test_an_interrupt_leaves_nothing_half_written(run, files, monkeypatch):
     assert not Path("new").exists()
 
 
-def test_masses_that_no_file_holds_are_told_and_nothing_is_written(run, files):
+def test_masses_that_no_file_holds_are_told_and_the_rest_is_written(run, files):
     code, printed, told = run("g1", files / "dance.npz", *ASKED, "--method", "base", "-o", "out")
-    assert code == 1
+    assert (code, told) == (0, "")
     assert "identified by 'base'" in printed
-    assert "nothing was written to out: link " in told
-    assert "identify with a method that keeps masses positive" in told
-    assert not Path("out").exists()
+    words = " ".join(printed.split())
+    assert "no model file was written, but everything else was: link " in words
+    assert "identify with a method that keeps masses positive" in words
+    assert sorted(path.name for path in Path("out").iterdir()) == ["estimate.json", "links.csv", "report.html"]
 
 
 def test_a_failed_estimate_exits_with_one_and_its_remedy(run, files, monkeypatch):

@@ -189,7 +189,7 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
 
 def _unpack(posterior: dict[str, Any]) -> dict[str, Any]:
     root = posterior["data_root"]
-    return {**posterior, "data_root": unpack_array(root) if "float32" in root else root}
+    return {**posterior, "data_root": unpack_array(root) if not isinstance(root, dict) or "float32" in root else root}
 
 
 def _model_to_dict(model: Model) -> dict[str, Any]:

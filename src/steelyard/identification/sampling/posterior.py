@@ -223,7 +223,8 @@ def build_posterior(
         )
     count, links = len(unknowns), len(unknowns.start) // PARAMETER_COUNT
     system = np.concatenate([problem.matrix, problem.right[:, None]], axis=1) / noise
-    factor = np.asarray(np.linalg.qr(system, mode="r")) if len(system) > count + 1 else system
+    # Single precision, as estimates are stored: a loaded posterior draws the same robots, bit for bit.
+    factor = np.asarray(np.linalg.qr(system, mode="r")).astype(np.float32).astype(np.float64)
     return Posterior(
         start=unknowns.start,
         transform=unknowns.transform,
