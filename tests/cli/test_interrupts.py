@@ -61,7 +61,7 @@ def tree(place: Path) -> dict[str, bytes | None]:
         ("identify", ["g1", "dance.npz"], sy.Estimate, "save", False),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "save", True),
         ("identify", ["g1", "dance.npz"], sy.Estimate, "write_model", True),
-        ("calibrate", ["g1", "limp.npz"], "steelyard.cli.recording_reader", "read_recording", True),
+        ("calibrate", ["g1", "limp.npz"], "steelyard.preparation.sources", "read_recording", True),
         ("calibrate", ["g1", "limp.npz"], "steelyard.cli.calibrate", "draw_heights", True),
         ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.output_folder", "write_json", False),
         ("validate", ["estimate.json", "dance.npz"], "steelyard.cli.output_folder", "write_json", True),

@@ -15,13 +15,14 @@ from rich.console import Console
 from steelyard.calibration import MOST_POSES, MOUNTING, WIDTH, PlainSums, draw_heights, draw_poses
 from steelyard.calibration import calibrate as calibrate_joints
 from steelyard.cli.output_folder import Writer, check_folder, name_model_file, write_together
+from steelyard.cli.prepared_recordings import print_recordings
 from steelyard.cli.progress import show_progress, show_task
-from steelyard.cli.recording_reader import Reader
 from steelyard.cli.shared_options import AsJson, Force, Quiet, Recordings, SetupName
 from steelyard.cli.shell_options import with_shell_notes
 from steelyard.cli.terminal import print_files, print_next_step, print_summary
 from steelyard.model import Marker, Model, load_model
 from steelyard.motion import write_calibrated_model
+from steelyard.preparation import naming, open_recording
 from steelyard.recording import Recording, find_format
 
 _SAMPLED_PER_SECOND, _FITTED_PER_SECOND = 1200.0, 150.0
@@ -110,25 +111,23 @@ def calibrate(
         check_folder(output, names, force=force)
 
     console = Console(quiet=quiet or as_json)
-    with show_progress(quiet=quiet) as progress:
-        reader = Reader(model, None, progress)
-        with reader.naming():
-            opened = reader.recordings(recordings)
-            with show_task(progress, "Calibrating", _expected_seconds(opened, interval, poses)):
-                found = calibrate_joints(
-                    model,
-                    opened,
-                    joints=joint,
-                    imus=imu,
-                    markers=_with_positions(model, labels) if labels else None,
-                    touching=touching or None,
-                    noise=None if plain is None else PlainSums(plain),
-                    mounting=float(np.deg2rad(mounting)),
-                    robust=plain is None,
-                    poses=poses,
-                    interval=interval,
-                )
-    reader.print_notes(console)
+    with show_progress(quiet=quiet) as progress, naming(recordings[-1].name):
+        opened = [open_recording(model, path) for path in recordings]
+        with show_task(progress, "Calibrating", _expected_seconds(opened, interval, poses)):
+            found = calibrate_joints(
+                model,
+                opened,
+                joints=joint,
+                imus=imu,
+                markers=_with_positions(model, labels) if labels else None,
+                touching=touching or None,
+                noise=None if plain is None else PlainSums(plain),
+                mounting=float(np.deg2rad(mounting)),
+                robust=plain is None,
+                poses=poses,
+                interval=interval,
+            )
+    print_recordings(console, opened)
     print_summary(console, with_shell_notes(found).summary(min(console.width, WIDTH)))
     files: list[Path] = []
     notes: list[str] = []

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.cli.output_folder import Writer, check_folder, write_together
+from steelyard.cli.prepared_recordings import survey_seconds
 from steelyard.cli.progress import show_progress, show_task
-from steelyard.cli.recording_reader import survey_seconds
 from steelyard.cli.shared_options import AsJson, Quiet, Recordings, SetupName
 from steelyard.cli.terminal import on_one_line, print_files, print_finding
 from steelyard.exceptions import RecordingWarning

@@ -142,6 +142,14 @@ class PreparedRecordings:
         self._printed |= set(self._used)
 
 
+def print_recordings(console: Console, recordings: Sequence[Recording]) -> None:
+    """Print recordings that were read as they are, each with its notes."""
+    for recording in recordings:
+        print_note(console, f"{on_one_line(recording.name)}: {recording.duration:.2f} s", "bold")
+        for note in recording.notes:
+            print_note(console, f"  {on_one_line(note)}")
+
+
 def survey_seconds(recording: Recording) -> float:
     """Return about how many seconds it takes to inspect a recording, or to estimate its delays."""
     return _CHECK_SECONDS + len(recording) * len(recording.columns) / _VALUES_PER_SECOND
