@@ -37,7 +37,7 @@ SEED = 1200
 ROBOTS = ("g1", "talos")
 MOTIONS = ("dance", "sway", "reach")
 ZEROINGS = {"1.2 N and 0.04 N m": (1.2, 0.04), "5 N and 0.5 N m": (5.0, 0.5)}
-TRUE_ROBOTS = 3
+TRUE_ROBOTS = 2
 SECONDS = 30.0
 AXES = ("fx", "fy", "fz", "nx", "ny", "nz")
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the file layout; files of another version are refused."""
 
+MOST_BESIDE = 16
+"""Entries of recordings beside the prepared ones that stay open. Set by judgement: a command reads each of its unseen
+recordings twice; a stream of thousands must not fill the memory."""
+
 MOST_DENSE = 250_000
 """Rows of a recording from which plots get downsampled motion. Set by judgement: about eight minutes at 500 Hz, of
 which a report draws 2500 samples anyway."""
@@ -212,9 +216,10 @@ class Preparation:
             if place and each.path == place and each.sha256 != fresh.origin:
                 raise RecordingError(f"{fresh.name} changed since it was prepared; prepare it again")
         opened = Opened(fresh, remove_known_delays(fresh, self.delays), None)
-        self._opened[fresh.origin] = opened
-        if place:
-            self._opened[place] = opened
+        beside = [name for name, each in self._opened.items() if self.chosen_for(each.recording) is None]
+        for name in beside[: len(beside) - MOST_BESIDE]:
+            del self._opened[name]
+        self._opened.update({fresh.origin: opened, place: opened})
         return opened
 
     def chosen_for(self, recording: Recording) -> PreparedRecording | None:

@@ -17,7 +17,7 @@ from steelyard.preparation.sensor_choices import (
     find_noise,
     pool_noise,
 )
-from steelyard.preparation.sources import naming, open_recording
+from steelyard.preparation.sources import Shelf, naming
 from steelyard.recording import Recording
 
 if TYPE_CHECKING:
@@ -75,29 +75,18 @@ def prepare(
     check_noise(noise)
     added = dict(as_offsets(offsets))
     check_offsets(model, added)
-    opened: dict[str, tuple[Recording, str]] = {}
-    for source in sources:
-        on_step(f"Reading {_name(source)}", None)
-        recording = open_recording(model, source)
-        if recording.origin in opened:
-            raise RecordingError(f"{recording.name} is given twice; give each recording once")
-        opened[recording.origin] = recording, "" if isinstance(source, Recording) else str(Path(source).resolve())
-    # In the order of their content, so that the order of the arguments does not matter.
-    ordered = [opened[origin] for origin in sorted(opened)]
-    remarks = [f"{recording.name}: {note}" for recording, _ in ordered for note in recording.notes]
-    alone = [recording for recording, _ in ordered]
-    source_name, imu, sole = choose_common_base(model, alone, None if base == "auto" else base, remarks)
-    groups = choose_error_groups(model, alone, source_name) if nuisance == "auto" else tuple(nuisance)
+    shelf = Shelf(model, sources, lambda name: on_step(f"Reading {name}", None))
+    remarks = [f"{recording.name}: {note}" for recording in shelf for note in recording.notes]
+    source_name, imu, sole = choose_common_base(model, shelf, None if base == "auto" else base, remarks)
+    groups = choose_error_groups(model, shelf, source_name) if nuisance == "auto" else tuple(nuisance)
     late: Mapping[str, float] = {}
     if delays in ("auto", "all"):
-        for recording in alone:
-            on_step(f"Estimating delays in {recording.name}", recording)
-        late = choose_delays(model, alone, imu, remarks, clear=delays == "auto")
+        late = choose_delays(model, shelf, imu, remarks, clear=delays == "auto", on_step=on_step)
     elif delays is not None:
         late = dict(delays)  # type: ignore[arg-type]
     prepared: list[PreparedRecording] = []
     kept: dict[str, Opened] = {}
-    for recording, path in ordered:
+    for recording in shelf:
         on_step(f"Estimating noise in {recording.name}", recording)
         with naming(recording.name):
             aligned = remove_known_delays(recording, late)
@@ -110,9 +99,11 @@ def prepare(
             longest = max(pieces[:_PIECES], key=len)
             level = find_noise(model, longest, groups, withhold, recording.name, remarks) if noise == "auto" else None
         remarks += [f"{recording.name}: {note}" for note in _notes(pieces)]
-        kept[recording.origin] = Opened(recording, aligned, tuple(pieces) if len(pieces) <= _PIECES else None)
-        if path:
-            kept[path] = kept[recording.origin]
+        path = shelf.path(recording)
+        if shelf.keeps(recording):
+            kept[recording.origin] = Opened(recording, aligned, tuple(pieces) if len(pieces) <= _PIECES else None)
+            if path:
+                kept[path] = kept[recording.origin]
         prepared.append(
             PreparedRecording(
                 recording.name, path, recording.origin, recording.duration, float(longest.cutoff or 0.0), level
@@ -140,10 +131,6 @@ def prepare(
         remarks=tuple(remarks),
         _opened=kept,
     )
-
-
-def _name(source: RecordingLike) -> str:
-    return source.name if isinstance(source, Recording) else str(source).rpartition("/")[2]
 
 
 def _notes(pieces: Sequence[Motion]) -> list[str]:

@@ -14,7 +14,7 @@ from steelyard.regression import estimate_noise
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from steelyard.inspection import Delay
     from steelyard.model import Model
@@ -37,7 +37,7 @@ POSE_COLUMNS = (*(f"base.position.{axis}" for axis in "xyz"), *(f"base.quat.{axi
 
 
 def choose_common_base(
-    model: Model, recordings: Sequence[Recording], wanted: Base | None, remarks: list[str]
+    model: Model, recordings: Iterable[Recording], wanted: Base | None, remarks: list[str]
 ) -> tuple[Base, str | None, str | None]:
     """Return the source of the base link's motion for all recordings, with the IMU or sole that it takes.
 
@@ -60,13 +60,13 @@ def _has_imu(name: str, recording: Recording) -> bool:
     return all(column in recording.values and np.any(recording.measured(column)) for column in columns)
 
 
-def has_wrenches(model: Model, recordings: Sequence[Recording]) -> bool:
+def has_wrenches(model: Model, recordings: Iterable[Recording]) -> bool:
     """Return whether any recording has a wrench sensor of the setup."""
     there = {sensor_of(name) for one in recordings for name in one.columns}
     return any(sensor.name in there for sensor in model.setup.wrench_sensors)
 
 
-def choose_error_groups(model: Model, recordings: Sequence[Recording], base: Base) -> tuple[str, ...]:
+def choose_error_groups(model: Model, recordings: Iterable[Recording], base: Base) -> tuple[str, ...]:
     """Return the nuisance groups of all sensors used: wrench offsets, errors of an IMU, friction with torques."""
     groups: list[str] = []
     if has_wrenches(model, recordings):
@@ -79,7 +79,13 @@ def choose_error_groups(model: Model, recordings: Sequence[Recording], base: Bas
 
 
 def choose_delays(
-    model: Model, recordings: Sequence[Recording], imu: str | None, remarks: list[str], *, clear: bool
+    model: Model,
+    recordings: Iterable[Recording],
+    imu: str | None,
+    remarks: list[str],
+    *,
+    clear: bool,
+    on_step: Callable[[str, Recording | None], None],
 ) -> dict[str, float]:
     """Estimate the delay of each sensor from every recording, and return their weighted means.
 
@@ -90,11 +96,13 @@ def choose_delays(
         remarks: Where sentences are added.
         clear: Whether to return the clear delays only: above `CLEAR_DELAY`, with an interval that excludes zero. All of
             them serve better where two recordings are compared.
+        on_step: Called with what is about to be done, and the recording.
     """
     found: dict[str, list[tuple[str, Delay]]] = {}
     for recording in recordings:
         if not has_wrenches(model, [recording]):
             continue
+        on_step(f"Estimating delays in {recording.name}", recording)
         try:
             delays = estimate_delays(model, recording, imu=imu)
         except MotionError as error:

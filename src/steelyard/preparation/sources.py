@@ -11,12 +11,17 @@ from steelyard.exceptions import RecordingError, RecordingWarning, SteelyardErro
 from steelyard.recording import Recording, read_recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from steelyard.model import Model
 
 RecordingLike = str | Path | Recording
 """A recording, or the path of its file."""
+
+
+KEPT_BYTES = 1_000_000_000
+"""Bytes of recordings in memory that are kept between passes, so that each file is read once. Set by judgement: half an
+hour of a humanoid at 500 Hz in short files; of more, the rest is read again for each pass."""
 
 
 def open_recording(model: Model, source: RecordingLike) -> Recording:
@@ -33,6 +38,43 @@ def open_recording(model: Model, source: RecordingLike) -> Recording:
         # The notes of the recording hold the same sentences.
         warnings.simplefilter("ignore", RecordingWarning)
         return read_recording(source, model)
+
+
+class Shelf:
+    """Recordings in the order of their content, so that the order in which they are given does not matter.
+
+    Files beyond `KEPT_BYTES` are not kept, but read again whenever they are needed.
+    """
+
+    def __init__(self, model: Model, sources: Iterable[RecordingLike], on_open: Callable[[str], None]) -> None:
+        self._model = model
+        self._kept: dict[str, Recording] = {}
+        self._paths: dict[str, str] = {}
+        total = 0
+        for source in sources:
+            on_open(source.name if isinstance(source, Recording) else str(source).rpartition("/")[2])
+            recording = open_recording(model, source)
+            if recording.origin in self._paths:
+                raise RecordingError(f"{recording.name} is given twice; give each recording once")
+            self._paths[recording.origin] = "" if isinstance(source, Recording) else str(Path(source).resolve())
+            total += recording.memory_size
+            if isinstance(source, Recording) or total <= KEPT_BYTES:
+                self._kept[recording.origin] = recording
+
+    def __iter__(self) -> Iterator[Recording]:
+        for origin in sorted(self._paths):
+            yield self._kept[origin] if origin in self._kept else open_recording(self._model, self._paths[origin])
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def path(self, recording: Recording) -> str:
+        """Return the file of a recording; empty for one in memory."""
+        return self._paths[recording.origin]
+
+    def keeps(self, recording: Recording) -> bool:
+        """Return whether a recording stays in memory."""
+        return recording.origin in self._kept
 
 
 @contextmanager

@@ -254,6 +254,13 @@ class Recording:
 
         return inspect_recording(self, model)
 
+    @property
+    def memory_size(self) -> int:
+        """Bytes of its columns in memory; none of those that are read on request."""
+        if isinstance(self.values, LazyColumns):
+            return 0
+        return sum(column.nbytes for column in self.values.values())
+
     @cached_property
     def sha256(self) -> str:
         """Hash of time, names and values: recordings with equal hashes have the same content."""
