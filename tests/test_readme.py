@@ -200,7 +200,10 @@ def test_figures_of_the_laboratory_are_those_stored() -> None:
 def test_figures_are_those_of_the_stored_benchmark() -> None:
     stored = json.loads((ROOT / "benchmarks" / "results" / "core.json").read_text(encoding="utf-8"))
     values = {figure["what"]: figure["value"] for figure in stored["figures"]}
-    assert all(figure["met"] for figure in stored["figures"])
+    missed = {figure["what"] for figure in stored["figures"] if not figure["met"]}
+    page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    told = set(re.findall(r'"([^"]+)" is', "".join(re.findall(r"(?m)^Missed: .*$", page))))
+    assert missed == told  # what is missed stands on the page, and nothing else
     for name, column in (("g1", 1), ("talos", 2)):
         for row, what in (
             ("against a Python loop over Pinocchio", "base rows, times faster than a loop over Pinocchio"),
