@@ -38,7 +38,7 @@ ROBOTS = ("g1", "talos")
 MOTIONS = ("dance", "sway", "reach")
 ZEROINGS = {"1.2 N and 0.04 N m": (1.2, 0.04), "5 N and 0.5 N m": (5.0, 0.5)}
 TRUE_ROBOTS = 2
-SECONDS = 30.0
+SECONDS = {"g1": 30.0, "talos": 40.0}
 AXES = ("fx", "fy", "fz", "nx", "ny", "nz")
 
 
@@ -48,7 +48,7 @@ def write_trials(folder: Path, name: str, seed: int) -> list[Path]:
     paths = []
     for motion in MOTIONS:
         paths.append(folder / f"{motion}.csv")
-        sy.simulate(model, motion, seed=seed, duration=SECONDS).recording.write(paths[-1])
+        sy.simulate(model, motion, seed=seed, duration=SECONDS[name]).recording.write(paths[-1])
     return paths
 
 
@@ -165,7 +165,7 @@ def zeroing(study: Study, seed: int) -> None:
     rows: list[dict[str, Any]] = []
     for name, number in itertools.product(ROBOTS, range(TRUE_ROBOTS)):
         model = sy.load_model(name)
-        trials = [sy.simulate(model, motion, seed=seed + 10 + number, duration=SECONDS) for motion in MOTIONS]
+        trials = [sy.simulate(model, motion, seed=seed + 10 + number, duration=SECONDS[name]) for motion in MOTIONS]
         truth = trials[0].truth
         quiet = replace(trials[0].sensors, force=replace(trials[0].sensors.force, bias=0.0),
                         moment=replace(trials[0].sensors.moment, bias=0.0))  # fmt: skip
