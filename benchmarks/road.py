@@ -203,17 +203,21 @@ def zeroing(study: Study, seed: int) -> None:
 
 
 _MEASURE = """
-import resource, sys, time
-start = time.perf_counter()
+import sys
 from steelyard.cli import main
 import steelyard.cli.identify
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+base = peak()
 sys.argv = ["steelyard", *sys.argv[1:]]
 try:
     main()
 except SystemExit:
     pass
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base, file=sys.stderr)
+print(peak() - base, file=sys.stderr)
 """
 
 
