@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from steelyard.exceptions import SolverError
@@ -346,8 +346,8 @@ def build_geometric_energy(problem: Problem) -> GeometricEnergy:
         own = [chosen[row][:, end - size : end] for row, (size, end) in enumerate(zip(sizes, ends, strict=True))]
         backs = [np.linalg.cholesky(part.T @ block @ part) for part, block in zip(own, bent, strict=True)]
         roots = [np.linalg.inv(each).T for each in backs]
-        left = sparse.block_diag(roots, format="csr")
-        root, back = left.toarray(), sparse.block_diag([each.T for each in backs]).toarray()
+        left = sparse.block_diag([sparse.coo_array(each) for each in roots], format="csr")
+        root, back = left.toarray(), block_diag(*(each.T for each in backs))
         maps = (sparse.csr_array(flat) @ left).toarray().reshape(chosen.shape)
         matrix = (left.T @ problem.matrix.T).T
     else:
