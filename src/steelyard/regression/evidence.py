@@ -177,7 +177,7 @@ class Evidence:
             left = eliminate_columns(self.factor, [count + place for place in own], scale / priors[own])
         full = np.concatenate([left.rows[:, :count] @ self.dependence, left.rows[:, count:]], axis=1)
         recording = self.origins[0].sha256 if self.origins else ""
-        found = RecordingErrors(recording, np.nan, tuple(names[place] for place in own), left.triangle, full, scale)
+        found = RecordingErrors(recording, tuple(names[place] for place in own), left.triangle, full, scale)
         key = replace(self.key, nuisance=tuple(names[place] for place in kept), priors=tuple(priors[kept].tolist()))
         return replace(self, key=key, factor=left.factor, errors=(*self.errors, found), spent=self.spent + left.taken)
 

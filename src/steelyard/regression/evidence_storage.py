@@ -27,7 +27,7 @@ def save_evidence(evidence: Evidence, path: str | Path) -> None:
     Raises:
         EvidenceError: The file cannot be written.
     """
-    heads = [{"recording": each.recording, "time": each.time, "names": each.names, "noise": each.noise}
+    heads = [{"recording": each.recording, "names": each.names, "noise": each.noise}
              for each in evidence.errors]  # fmt: skip
     blocks: dict[str, Any] = {f"errors_{number}": np.concatenate([each.triangle, each.rows], axis=1)
               for number, each in enumerate(evidence.errors)}  # fmt: skip
@@ -102,12 +102,7 @@ def load_evidence(path: str | Path) -> Evidence:
 def _errors_of(head: dict[str, Any], block: Any) -> RecordingErrors:
     names = tuple(str(name) for name in head["names"])
     return RecordingErrors(
-        str(head["recording"]),
-        float(head["time"]),
-        names,
-        block[:, : len(names)],
-        block[:, len(names) :],
-        float(head["noise"]),
+        str(head["recording"]), names, block[:, : len(names)], block[:, len(names) :], float(head["noise"])
     )
 
 

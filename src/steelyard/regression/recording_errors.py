@@ -38,7 +38,6 @@ class RecordingErrors:
 
     Attributes:
         recording: Identity of the recording (`Recording.origin`); empty if unknown.
-        time: Time (s) at which they hold, where they drift; NaN for the whole recording.
         names: Their names.
         triangle: ``R_e``, upper triangular, shape (n_errors, n_errors).
         rows: ``[R_x | r]`` of all parameters, of the robot's nuisances and of the forces, shape (n_errors, n + 1).
@@ -46,7 +45,6 @@ class RecordingErrors:
     """
 
     recording: str
-    time: float
     names: tuple[str, ...]
     triangle: FloatArray
     rows: FloatArray
