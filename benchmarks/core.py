@@ -110,7 +110,7 @@ def figaroh(model: Model, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> dict[s
 
 def equal_factors(model: Model, motion: Motion) -> float:
     """Gives the greatest relative difference between Evidence's factor and that of one QR of the same columns."""
-    evidence = gather_evidence(model, motion, weights=None)
+    evidence = gather_evidence(model, motion, weights=None, nuisance=())
     rows = base_rows(model, motion).reshape(len(motion) * 6, -1)[:, evidence.independent]
     wanted = np.linalg.qr(rows, mode="r")
     wanted *= np.sign(np.diag(wanted))[:, None]
@@ -136,13 +136,13 @@ def compare_robot(study: Study, name: str) -> None:
     model = robot(name)
     q, v, a, motion = random_samples(model, SAMPLES, SEED)
     base_rows(model, motion.between(0, 600))
-    gather_evidence(model, motion.between(0, 600))
+    gather_evidence(model, motion.between(0, 600), nuisance=())
     ours = best(lambda: base_rows(model, motion))
     loop = best(lambda: pinocchio_rows(model, q, v, a))
     gathered = best(lambda: cold_gathering(model, motion, weights=None))
     whitened = best(lambda: cold_gathering(model, motion))
     stacked = best(lambda: stacked_factor(model, motion))
-    evidence = gather_evidence(model, motion, weights=None)
+    evidence = gather_evidence(model, motion, weights=None, nuisance=())
     peer = figaroh(model, q, v, a)
     build, factor = min(peer["build"]), min(peer["factor"])
     difference = equal_factors(model, motion)
@@ -177,7 +177,7 @@ def share_of_the_limit(study: Study, name: str) -> None:
     """Measures the factorisation against a matrix product of the same flops."""
     model = robot(name)
     motion = random_samples(model, SAMPLES, SEED)[3]
-    independent = gather_evidence(model, motion.between(0, 600), weights=None).independent
+    independent = gather_evidence(model, motion.between(0, 600), weights=None, nuisance=()).independent
     rows = base_rows(model, motion).reshape(6 * SAMPLES, -1)[:, independent]
     count = rows.shape[1]
     size = 14_000
@@ -242,10 +242,10 @@ def run_stream(name: str, count: int) -> None:
     model = robot(name)
     pieces = [random_samples(model, 2000, seed)[3] for seed in range(3)]
     # A few samples first: compiled code is loaded like an import, and counts as one.
-    gather_evidence(model, pieces[0].between(0, 64))
+    gather_evidence(model, pieces[0].between(0, 64), nuisance=())
     before = resident_memory()
     with threadpool_limits(limits=1, user_api="blas"), PeakMemory() as peak:
-        gather_evidence(model, stream(12_000, pieces))
+        gather_evidence(model, stream(12_000, pieces), nuisance=())
         long, short = [], []
         if count == MANY_SAMPLES:
             # Short streams before and after each long one: both see the same machine.
@@ -262,7 +262,7 @@ def run_stream(name: str, count: int) -> None:
 def timed(model: Model, count: int, pieces: list[Motion]) -> float:
     """Gives the time of a sample, microseconds, of a stream of `count`."""
     start = time.perf_counter()
-    gather_evidence(model, stream(count, pieces))
+    gather_evidence(model, stream(count, pieces), nuisance=())
     return 1e6 * (time.perf_counter() - start) / count
 
 

@@ -148,7 +148,7 @@ def gather(name: str) -> tuple[Model, Evidence]:
     model = load_model(name)
     recording = simulate(model, "dance", duration=SECONDS, seed=SEED, spread=SPREAD).recording
     motion = reconstruct_motion(model, recording, cutoff=10.0)
-    return model, gather_evidence(model, motion)
+    return model, gather_evidence(model, motion, nuisance=())
 
 
 def cases(model: Model) -> dict[str, dict[str, Any]]:

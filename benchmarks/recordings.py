@@ -319,7 +319,7 @@ def _measure(task: str, path: Path) -> None:
     if task == "inspect":
         said = f"{len(inspect_recording(recording, model).findings)} findings"
     else:
-        said = f"rank {gather_evidence(model, stream_motion(model, recording)).rank}"
+        said = f"rank {gather_evidence(model, stream_motion(model, recording), nuisance=()).rank}"
     peak, took = _high_water(), time.perf_counter() - start
     print(json.dumps({"peak_mb": (peak - before) / 1e3, "imports_mb": before / 1e3, "seconds": took, "said": said}))
 

@@ -123,7 +123,7 @@ def exact(study: Study) -> None:
         model = load_model(robot)
         trial = simulate(model, "dance", seed=0, noise=None)
         motion = replace(trial.truth.motion, wrenches=trial.signals.wrenches).thinned(40)
-        evidence = gather_evidence(model, motion)
+        evidence = gather_evidence(model, motion, nuisance=())
         base = identify(model, evidence, method="base").base
         wrench = np.linalg.norm(evidence.factor[:, -1]) / np.sqrt(evidence.sample_count)
         true = base.of(trial.truth.parameters.ravel())
@@ -205,14 +205,18 @@ def wrench_trial(motion_seed: int, seed: int) -> dict[str, Any]:
     with threadpool_limits(1):
         motion = reconstruct_motion(reference(), recording, cutoff=CUTOFF)
         # A third of the samples is plenty for three levels of noise.
-        weights = estimate_noise(reference(), motion.thinned(3)).weights
-        found["effective samples"] = _row(_base(gather_evidence(reference(), motion, weights=weights, workers=1)))
+        weights = estimate_noise(reference(), motion.thinned(3), nuisance=()).weights
+        found["effective samples"] = _row(
+            _base(gather_evidence(reference(), motion, weights=weights, workers=1, nuisance=()))
+        )
         if seed < FIRST_NOISE + COUNTING_TRIALS:
-            found["default weights"] = _row(_base(gather_evidence(reference(), motion, workers=1)))
+            found["default weights"] = _row(_base(gather_evidence(reference(), motion, workers=1, nuisance=())))
             every = reconstruct_motion(reference(), recording, cutoff=CUTOFF, decimate=False)
-            honest = gather_evidence(reference(), every, weights=weights, workers=1)
+            honest = gather_evidence(reference(), every, weights=weights, workers=1, nuisance=())
             found["all rows, effective samples"] = _row(_base(honest))
-            naive = gather_evidence(reference(), replace(every, bandwidth=None), weights=weights, workers=1)
+            naive = gather_evidence(
+                reference(), replace(every, bandwidth=None), weights=weights, workers=1, nuisance=()
+            )
             found["all rows, counted as independent"] = _row(_base(naive))
     return found
 
@@ -226,17 +230,17 @@ def regressor_trial(motion_seed: int, seed: int) -> dict[str, Any]:
         motion = reconstruct_motion(model, recording, cutoff=CUTOFF)
         commands = reconstruct_motion(model, recording, base="sole", positions="q_command", cutoff=CUTOFF)
         found = {
-            "least squares": _row(_base(gather_evidence(model, motion, workers=1))),
+            "least squares": _row(_base(gather_evidence(model, motion, workers=1, nuisance=()))),
             "least squares, automatic cutoff": _row(
-                _base(gather_evidence(model, reconstruct_motion(model, recording), workers=1))
+                _base(gather_evidence(model, reconstruct_motion(model, recording), workers=1, nuisance=()))
             ),
-            "instruments": _row(_base(gather_with_instruments(model, motion, commands))),
+            "instruments": _row(_base(gather_with_instruments(model, motion, commands, nuisance=()))),
         }
         if seed < FIRST_NOISE + OTHER_TRIALS:
-            weights = estimate_noise(model, motion).weights
-            found["least squares, correlation counted"] = _row(_base(gather_correlated(model, motion)))
+            weights = estimate_noise(model, motion, nuisance=()).weights
+            found["least squares, correlation counted"] = _row(_base(gather_correlated(model, motion, nuisance=())))
             found["instruments, noise estimated"] = _row(
-                _base(gather_with_instruments(model, motion, commands, weights=weights))
+                _base(gather_with_instruments(model, motion, commands, weights=weights, nuisance=()))
             )
     return found
 
@@ -358,7 +362,7 @@ def speed(study: Study) -> None:
                 marks.append(time.perf_counter())
                 motion = reconstruct_motion(model, recording)
                 marks.append(time.perf_counter())
-                evidence = gather_evidence(model, motion)
+                evidence = gather_evidence(model, motion, nuisance=())
                 marks.append(time.perf_counter())
                 estimate = identify(model, evidence, method="truncated")
                 marks.append(time.perf_counter())

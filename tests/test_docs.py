@@ -156,7 +156,7 @@ def test_files_have_the_fields_that_the_page_on_formats_says(tmp_path) -> None:
         steelyard.reconstruct_motion(model, short_trial("g1", name, noise="default").recording)
         for name in ("dance", "reach")
     )
-    evidence = steelyard.gather_evidence(model, motion)
+    evidence = steelyard.gather_evidence(model, motion, nuisance=())
     evidence.save(tmp_path / "evidence.npz")
     estimate = steelyard.identify(model, evidence)
     steelyard.write_offsets(tmp_path / "offsets.json", {"left_knee_joint": 0.01})

@@ -169,7 +169,7 @@ def small_arm(seed: int) -> tuple[Model, Evidence]:
     silent = motion_from_generalized(model, times, q, v, a)
     felt = joint_torques(true, silent) + 2.0 * generator.normal(size=q.shape)
     torques = dict(zip(model.joints, felt.T, strict=True))
-    return model, gather_evidence(model, motion_from_generalized(model, times, q, v, a, torques=torques))
+    return model, gather_evidence(model, motion_from_generalized(model, times, q, v, a, torques=torques), nuisance=())
 
 
 def enumerated(model: Model, evidence: Evidence, constraints: Sequence[Constraint], alpha: float) -> dict[str, Any]:

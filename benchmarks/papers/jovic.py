@@ -133,7 +133,7 @@ class Played:
     @cached_property
     def plain_evidence(self) -> list[Evidence]:
         """The same as the papers have it: plain sums of squares, sensors taken at their word."""
-        return [gather_evidence(self.model, motion, weights=None) for motion in self.training]
+        return [gather_evidence(self.model, motion, weights=None, nuisance=()) for motion in self.training]
 
     def validations(self, estimate: Estimate) -> dict[str, Validation]:
         """Holds an estimate against the motions that taught it, and against the one that did not."""

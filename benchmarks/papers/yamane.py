@@ -326,7 +326,7 @@ def study() -> int:
         true = true_parameters(model, symmetric=symmetric)
         trials = record(model, true)
         motions = [paper_motion(model, trial) for trial in trials]
-        evidence = [gather_evidence(model, motion, weights=None, torques=MEASURED) for motion in motions]
+        evidence = [gather_evidence(model, motion, weights=None, torques=MEASURED, nuisance=()) for motion in motions]
         cells = table_one(model, evidence)
         truth = [each.cost(true) for each in evidence]
         reference = [each.cost(model.parameters) for each in evidence]

@@ -121,7 +121,7 @@ def compare(robot: TrueRobot) -> dict[str, dict[str, Any]]:
         "identify_s": min(spent), "whole_s": gathering + min(spent), "status": estimate.status,
     }  # fmt: skip
     # What is left of the difference where we know no better than figaroh what sensors are off by.
-    blind = [gather_evidence(model, motion) for motion in motions]
+    blind = [gather_evidence(model, motion, nuisance=()) for motion in motions]
     estimate = identify(model, sum(blind[1:], start=blind[0]), method=GEOMETRIC)
     found[f"{GEOMETRIC}, sensors taken at their word"] = distance(estimate.parameters, truth)
     with one_blas_thread():

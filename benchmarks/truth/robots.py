@@ -191,9 +191,11 @@ def _make(name: str, seed: int, folder: Path) -> None:
         save_motion(measured, folder / f"motion_{number}.npz")
         gathered = gather_evidence(model, measured, weights=weights, nuisance=NUISANCE, priors=PRIORS, workers=1)
         gathered.save(folder / f"default_{number}.npz")
-        gather_evidence(model, exact, weights=_WRENCH_WEIGHTS, workers=1).save(folder / f"wrench_{number}.npz")
+        gather_evidence(model, exact, weights=_WRENCH_WEIGHTS, workers=1, nuisance=()).save(
+            folder / f"wrench_{number}.npz"
+        )
     shaken = shake(model, np.load(folder / "truth.npy"), seed)
-    gather_evidence(model, shaken, weights=_WRENCH_WEIGHTS, workers=1).save(folder / "ideal_0.npz")
+    gather_evidence(model, shaken, weights=_WRENCH_WEIGHTS, workers=1, nuisance=()).save(folder / "ideal_0.npz")
     made["seconds"] = time.perf_counter() - begin
     (folder / "made.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 

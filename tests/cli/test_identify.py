@@ -299,7 +299,7 @@ def test_sensors_can_be_taken_at_their_word_as_in_the_papers(run, files):
         robot("g1"),
         sy.reconstruct_motion(robot("g1"), short_trial("g1", "dance", noise="default").recording),
     )
-    expected = sy.identify(model, sy.gather_evidence(model, motion, weights=None), method="truncated")
+    expected = sy.identify(model, sy.gather_evidence(model, motion, weights=None, nuisance=()), method="truncated")
     asked = ["--method", "truncated", "--nuisance", "none", "--noise", "equal", "--full-json"]
     code, printed, told = run("g1", files / "dance.npz", *asked)
     assert code == 0, told

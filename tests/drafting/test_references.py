@@ -144,7 +144,7 @@ def test_a_drafted_robot_goes_through_the_whole_pipeline() -> None:
     trial = sy.simulate(model, "sway", seed=0, duration=5.0, noise=None)
     assert not trial.events
     motion = sy.reconstruct_motion(model, trial.recording)
-    evidence = sy.gather_evidence(model, motion)
+    evidence = sy.gather_evidence(model, motion, nuisance=())
     assert evidence.rank > 50
     forces = [motion.wrenches[sensor.name][:, :3] for sensor in model.setup.wrench_sensors]
     weight = float(np.mean(np.linalg.norm(sum(forces), axis=1)))

@@ -89,14 +89,14 @@ def arm_evidence(seed: int = 0, *, count: int = 80, noise: float = ARM_NOISE) ->
     torques = joint_torques(model.with_parameters(arm_truth()), motion)
     torques = torques + noise * generator.normal(size=torques.shape)
     measured = replace(motion, torques=dict(zip(model.joints, torques.T, strict=True)))
-    return gather_evidence(model, measured, torques=["*"], weights=None)
+    return gather_evidence(model, measured, torques=["*"], weights=None, nuisance=())
 
 
 @cache
 def noisy_evidence(name: str = "g1", *, force: float = 20.0, moment: float = 2.0, weights: bool = True) -> Evidence:
     """Gives Evidence with so much noise that links would be impossible without constraints."""
     motion = with_noise(rich_motion(name), 1, force=force, moment=moment)
-    return gather_evidence(reference(name), motion, weights="default" if weights else None)
+    return gather_evidence(reference(name), motion, weights="default" if weights else None, nuisance=())
 
 
 def with_constraints(model: Model, constraints: Sequence[Any]) -> Model:

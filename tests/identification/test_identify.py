@@ -31,7 +31,7 @@ ROBOTS = ("g1", "talos", "icub", "romeo")
 @pytest.mark.parametrize("name", ROBOTS)
 def test_noiseless_data_give_back_every_base_parameter(name):
     model, true = reference(name), truth(name)
-    evidence = gather_evidence(model, rich_motion(name))
+    evidence = gather_evidence(model, rich_motion(name), nuisance=())
     base = identify(model, evidence, method="base").base
     assert base.rank == evidence.rank
     wrench = np.sqrt(evidence.factor[:, -1] @ evidence.factor[:, -1] / evidence.sample_count)
@@ -45,12 +45,12 @@ def test_plain_truncated_numbers_are_those_of_the_pseudo_inverse(c_max):
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 1)
     torques = [joint for joint in model.joints if "shoulder" not in joint]
-    evidence = gather_evidence(model, motion, weights=None, torques=torques)
+    evidence = gather_evidence(model, motion, weights=None, torques=torques, nuisance=())
     estimate = identify(model, evidence, method="truncated", parameters="L", c_max=c_max, scale="none")
     # The forces, from the same rows at parameters that explain them exactly, are those that the sensors read.
     rows = np.concatenate([base_rows(model, motion), joint_rows(model, motion, torques)], axis=1)
     exact = rows @ truth("g1").ravel()
-    clean = gather_evidence(model, rich_motion("g1"), weights=None, torques=torques)
+    clean = gather_evidence(model, rich_motion("g1"), weights=None, torques=torques, nuisance=())
     assert clean.cost(truth("g1")) < 1e-12 * np.sum(np.square(exact))
     chosen = choose_parameters(model, "L").chosen
     flat = rows.reshape(-1, rows.shape[2])
@@ -65,7 +65,7 @@ def test_plain_truncated_numbers_are_those_of_the_pseudo_inverse(c_max):
 
 def test_from_zero_it_is_the_minimum_norm_solution():
     model = reference("g1")
-    evidence = gather_evidence(model, rich_motion("g1"), weights=None)
+    evidence = gather_evidence(model, rich_motion("g1"), weights=None, nuisance=())
     options = {"method": "truncated", "c_max": 1e5, "scale": "none", "start": "zero"}
     found = identify(model, evidence, **options).parameters.ravel()
     full = evidence.full_factor
@@ -75,7 +75,7 @@ def test_from_zero_it_is_the_minimum_norm_solution():
 
 def test_the_reference_is_left_where_the_data_say_nothing():
     model = reference("g1")
-    estimate = identify(model, gather_evidence(model, rich_motion("g1")), parameters="torso_link")
+    estimate = identify(model, gather_evidence(model, rich_motion("g1"), nuisance=()), parameters="torso_link")
     row = model.links.index("torso_link")
     others = np.delete(np.arange(len(model.links)), row)
     np.testing.assert_array_equal(estimate.parameters[others], model.parameters[others])
@@ -87,7 +87,7 @@ def test_the_reference_is_left_where_the_data_say_nothing():
 @pytest.mark.parametrize("method", ["conic", "geometric"])
 def test_impossible_links_that_are_not_looked_for_stay_as_they_are(method):
     model = load_model("icub")
-    evidence = gather_evidence(model, with_noise(rich_motion("icub"), 1))
+    evidence = gather_evidence(model, with_noise(rich_motion("icub"), 1), nuisance=())
     estimate = identify(model, evidence, method=method, parameters="l_*")
     others = [row for row, link in enumerate(model.links) if not link.startswith("l_")]
     np.testing.assert_array_equal(estimate.parameters[others], model.parameters[others])
@@ -100,8 +100,10 @@ def test_impossible_links_that_are_not_looked_for_stay_as_they_are(method):
 def test_parts_add_up_to_the_whole():
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 2)
-    whole = identify(model, gather_evidence(model, motion))
-    parts = gather_evidence(model, motion.between(0, 100)) + gather_evidence(model, motion.between(100, len(motion)))
+    whole = identify(model, gather_evidence(model, motion, nuisance=()))
+    parts = gather_evidence(model, motion.between(0, 100), nuisance=()) + gather_evidence(
+        model, motion.between(100, len(motion)), nuisance=()
+    )
     again = identify(model, parts)
     np.testing.assert_allclose(again.parameters, whole.parameters, rtol=0.0, atol=1e-8)
     np.testing.assert_allclose(again.base.standard_errors, whole.base.standard_errors, rtol=1e-6)
@@ -112,7 +114,7 @@ def test_tied_sides_are_mirror_images(name):
     # The joint frames of iCub's two sides are oriented differently: this is not a flip of signs.
     model = reference(name)
     true = truth(name, symmetric=True)
-    evidence = gather_evidence(model, rich_motion(name, symmetric=True))
+    evidence = gather_evidence(model, rich_motion(name, symmetric=True), nuisance=())
     estimate = identify(model, evidence, method="base", mirror=True)
     paired = [row for pair in find_pairs(model) for row in (pair.left, pair.right)]
     mirrored = mirror_parameters(model, estimate.parameters)
@@ -166,7 +168,7 @@ def test_nuisances_are_found_beside_the_parameters():
 def test_the_mass_corrected_model_has_the_weight_that_the_sensors_feel():
     model = reference("g1")
     light = model.with_parameters(0.5 * model.parameters)
-    evidence = gather_evidence(light, rich_motion("g1"))
+    evidence = gather_evidence(light, rich_motion("g1"), nuisance=())
     estimate = identify(light, evidence)
     true = truth("g1")[:, 0].sum()
     assert np.isclose(estimate.mass_scale * light.total_mass, true, rtol=0.02)
@@ -176,7 +178,7 @@ def test_the_mass_corrected_model_has_the_weight_that_the_sensors_feel():
 
 def test_bad_arguments_get_one_clear_sentence():
     model = reference("g1")
-    evidence = gather_evidence(model, rich_motion("g1"))
+    evidence = gather_evidence(model, rich_motion("g1"), nuisance=())
     with pytest.raises(IdentifiabilityError, match=r"no method 'truncate'; did you mean 'truncated'\?"):
         identify(model, evidence, method="truncate")
     with pytest.raises(IdentifiabilityError, match=r"has no option 'cmax'; did you mean 'c_max'\?"):
@@ -205,7 +207,7 @@ def test_bad_arguments_get_one_clear_sentence():
 
 def test_three_samples_are_refused():
     model = reference("g1")
-    evidence = gather_evidence(model, rich_motion("g1").between(0, 3))
+    evidence = gather_evidence(model, rich_motion("g1").between(0, 3), nuisance=())
     for method in ("truncated", "bounded", "base", "quadratic", "hierarchical", "conic"):
         with pytest.raises(IdentifiabilityError, match="3 samples give"):
             identify(model, evidence, method=method)
@@ -215,13 +217,13 @@ def test_three_samples_are_enough_beside_a_prior_where_their_noise_is_known():
     # By default, how loud sensors are is known, and links stay at the model where three samples say nothing.
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 1).between(0, 3)
-    estimate = identify(model, gather_evidence(model, motion))
+    estimate = identify(model, gather_evidence(model, motion, nuisance=()))
     assert estimate.status == "weak"
     assert estimate.determined.mean() < 0.2
     assert estimate.fit.cost < estimate.fit.reference_cost
     assert np.all(is_possible(estimate.parameters))
     with pytest.raises(IdentifiabilityError, match="3 samples give"):
-        identify(model, gather_evidence(model, motion, weights=None))
+        identify(model, gather_evidence(model, motion, weights=None, nuisance=()))
 
 
 def test_a_joint_that_does_not_move_is_named():
@@ -230,7 +232,7 @@ def test_a_joint_that_does_not_move_is_named():
     place = model.joints.index("left_elbow_joint")
     q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
     q[:, place], v[:, place], a[:, place] = 0.3, 0.0, 0.0
-    evidence = gather_evidence(model, replace(motion, q=q, v=v, a=a))
+    evidence = gather_evidence(model, replace(motion, q=q, v=v, a=a), nuisance=())
     notes = " ".join(identify(model, evidence).notes)
     assert "left_elbow_joint did not move" in notes
     assert "not observable from these data: left_elbow_link" in notes
@@ -240,9 +242,11 @@ def test_a_sensor_that_carries_nothing_is_named():
     model = reference("g1")
     motion = rich_motion("g1")
     empty = replace(motion, wrenches={**motion.wrenches, "left_foot": np.zeros((len(motion), 6))})
-    notes = " ".join(identify(model, gather_evidence(model, empty)).notes)
+    notes = " ".join(identify(model, gather_evidence(model, empty, nuisance=())).notes)
     assert "left_foot carries nothing" in notes
-    assert not any("carries nothing" in note for note in identify(model, gather_evidence(model, motion)).notes)
+    assert not any(
+        "carries nothing" in note for note in identify(model, gather_evidence(model, motion, nuisance=())).notes
+    )
 
 
 def test_without_excitation_an_estimate_is_weak():
@@ -263,7 +267,7 @@ def test_without_excitation_an_estimate_is_weak():
         proper_acceleration=up,
     )
     for method in ("truncated", "bounded", "base", "conic", "geometric"):
-        estimate = identify(model, gather_evidence(model, with_noise(quiet, 0)), method=method)
+        estimate = identify(model, gather_evidence(model, with_noise(quiet, 0), nuisance=()), method=method)
         assert estimate.status == "weak"
         assert any(note.startswith("WEAK") for note in estimate.notes)
         assert "weak" in estimate.summary()
@@ -271,7 +275,7 @@ def test_without_excitation_an_estimate_is_weak():
 
 def test_a_failed_estimate_gives_no_parameters():
     model = reference("g1")
-    estimate = identify(model, gather_evidence(model, rich_motion("g1")))
+    estimate = identify(model, gather_evidence(model, rich_motion("g1"), nuisance=()))
     failed = replace(estimate, status="failed", notes=("the constraints contradict each other; drop one",))
     with pytest.raises(SolverError, match="drop one"):
         _ = failed.parameters
@@ -286,13 +290,13 @@ def test_base_parameters_of_subsets_and_tied_sides_are_those_of_the_truth(name, 
     model, true = reference(name), truth(name, symmetric=True)
     unknowns = choose_parameters(model, parameters, mirror=True)
     start = np.where(np.any(unknowns.transform != 0.0, axis=1), model.parameters.ravel(), true.ravel())
-    evidence = gather_evidence(model, rich_motion(name, symmetric=True))
+    evidence = gather_evidence(model, rich_motion(name, symmetric=True), nuisance=())
     base = identify(model.with_parameters(start), evidence, method="base", parameters=parameters, mirror=True).base
     wrench = np.sqrt(evidence.factor[:, -1] @ evidence.factor[:, -1] / evidence.sample_count)
     error = np.abs(base.values - base.of(true.ravel()[unknowns.chosen])) * base.effects / wrench
     # iCub's sides are images of each other to some micrometres only.
     assert np.max(error) < (1e-3 if name == "icub" else 1e-8)
-    noisy = gather_evidence(model, with_noise(rich_motion(name, symmetric=True), 10))
+    noisy = gather_evidence(model, with_noise(rich_motion(name, symmetric=True), 10), nuisance=())
     base = identify(model.with_parameters(start), noisy, method="base", parameters=parameters, mirror=True).base
     scores = (base.values - base.of(true.ravel()[unknowns.chosen])) / base.standard_errors
     assert 0.75 < np.std(scores) < 1.25
@@ -316,13 +320,13 @@ def test_dependent_samples_do_not_weaken_priors():
 
 def test_what_the_data_decide_is_told_for_each_method_and_side():
     model = reference("icub")
-    evidence = gather_evidence(model, with_noise(rich_motion("icub", symmetric=True), 12))
+    evidence = gather_evidence(model, with_noise(rich_motion("icub", symmetric=True), 12), nuisance=())
     tied = identify(model, evidence, mirror=True).determined
     for pair in find_pairs(model):
         # A mass has no axes: it is known as well on both sides.
         assert tied[pair.left, 0] == pytest.approx(tied[pair.right, 0], abs=1e-9)
     model = reference("g1")
-    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 12))
+    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 12), nuisance=())
     much, little = (identify(model, evidence, method="truncated", c_max=c_max).determined for c_max in (None, 1.5))
     assert np.all((much >= 0.0) & (much <= 1.0) & (little >= 0.0) & (little <= 1.0))
     assert little.mean() < 0.2 * much.mean()
@@ -341,7 +345,7 @@ def test_standard_errors_of_links_count_what_the_data_did_not_decide():
         change = spread @ np.random.default_rng(seed).normal(size=spread.shape[0])
         true = model.parameters + 0.5 * change.reshape(model.parameters.shape)
         motion = with_noise(standing_motion(model, 120, seed, parameters=true), seed, force=30.0, moment=1.5)
-        estimate = identify(model, gather_evidence(model, motion), method="truncated")
+        estimate = identify(model, gather_evidence(model, motion, nuisance=()), method="truncated")
         scores = (estimate.parameters - true) / estimate.standard_errors
         held.append(np.abs(scores) < 2.0)
         low, high = np.moveaxis(estimate.intervals(), 2, 0)
@@ -355,8 +359,8 @@ def test_samples_without_weight_are_as_good_as_left_out():
     model = reference("g1")
     motion = with_noise(rich_motion("g1", count=400), 13)
     weights = (np.arange(400) % 2 == 0).astype(float)
-    weighed = gather_evidence(model, motion, sample_weights=weights)
-    left = gather_evidence(model, motion.thinned(2))
+    weighed = gather_evidence(model, motion, sample_weights=weights, nuisance=())
+    left = gather_evidence(model, motion.thinned(2), nuisance=())
     assert (weighed.sample_count, weighed.row_count) == (left.sample_count, left.row_count)
     one, other = (identify(model, each, method="base").base for each in (weighed, left))
     np.testing.assert_allclose(one.standard_errors, other.standard_errors, rtol=1e-6)
@@ -365,10 +369,10 @@ def test_samples_without_weight_are_as_good_as_left_out():
 def test_a_recording_does_not_count_twice():
     model = reference("g1")
     motion = replace(rich_motion("g1"), origin="abc")
-    parts = [gather_evidence(model, part) for part in (motion.between(0, 200), motion.between(100, 300))]
+    parts = [gather_evidence(model, part, nuisance=()) for part in (motion.between(0, 200), motion.between(100, 300))]
     with pytest.raises(EvidenceError, match=r"the same 0.99 s"):
         parts[0] + parts[1]
-    halves = [gather_evidence(model, part) for part in (motion.between(0, 150), motion.between(150, 300))]
+    halves = [gather_evidence(model, part, nuisance=()) for part in (motion.between(0, 150), motion.between(150, 300))]
     assert len((halves[0] + halves[1]).origins) == 1
 
 
@@ -377,14 +381,20 @@ def test_silent_sensors_and_few_equations_are_told():
     motion = rich_motion("g1")
     zero = {name: np.zeros_like(values) for name, values in motion.wrenches.items()}
     with pytest.raises(IdentifiabilityError, match="every measured force is zero"):
-        identify(model, gather_evidence(model, replace(motion, wrenches=zero)))
+        identify(model, gather_evidence(model, replace(motion, wrenches=zero), nuisance=()))
     drifted = {**motion.wrenches, "left_foot": zero["left_foot"] + np.array([2.0, -1.0, 5.0, 0.0, 0.0, 0.0])}
-    notes = " ".join(identify(model, gather_evidence(model, replace(motion, wrenches=drifted))).notes)
+    notes = " ".join(identify(model, gather_evidence(model, replace(motion, wrenches=drifted), nuisance=())).notes)
     assert "left_foot carries nothing" in notes
-    few = identify(model, gather_evidence(model, with_noise(motion.between(0, 3), 1)), parameters="torso_link")
+    few = identify(
+        model, gather_evidence(model, with_noise(motion.between(0, 3), 1), nuisance=()), parameters="torso_link"
+    )
     assert any("standard errors are a guess" in note for note in few.notes)
     assert any("take all others as exact" in note for note in few.notes)
-    offsets = [note for note in identify(model, gather_evidence(model, motion)).notes if "were not estimated" in note]
+    offsets = [
+        note
+        for note in identify(model, gather_evidence(model, motion, nuisance=())).notes
+        if "were not estimated" in note
+    ]
     assert "0.7 kg" in offsets[0]
     beside = identify(model, gather_evidence(model, motion, nuisance=["wrench_offset"]))
     assert not any("were not estimated" in note for note in beside.notes)
@@ -398,13 +408,13 @@ def test_a_fixed_arm_that_weighs_half_or_rests_is_told():
     moved = motion_from_generalized(model, np.arange(count) / 100.0, q, v, a)
     needed = joint_torques(model, moved)
     torques = dict(zip(model.joints, needed.T, strict=True))
-    evidence = gather_evidence(model, replace(moved, torques=torques), torques=["*"])
+    evidence = gather_evidence(model, replace(moved, torques=torques), torques=["*"], nuisance=())
     light = model.with_parameters(0.5 * model.parameters)
     assert any("The measured torques are 2.00 times" in note for note in identify(light, evidence).notes)
     still = motion_from_generalized(model, np.arange(count) / 100.0, np.tile(q[0], (count, 1)), 0.0 * v, 0.0 * a)
     held = joint_torques(model, still) + 0.1 * generator.normal(size=needed.shape)
     resting = replace(still, torques=dict(zip(model.joints, held.T, strict=True)))
-    estimate = identify(model, gather_evidence(model, resting, torques=["*"]))
+    estimate = identify(model, gather_evidence(model, resting, torques=["*"], nuisance=()))
     assert estimate.status == "weak"
     assert any("No joint moved" in note for note in estimate.notes)
     with pytest.raises(IdentifiabilityError, match="determine nothing"):

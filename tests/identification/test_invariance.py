@@ -103,7 +103,7 @@ def estimate(description: Description, folder: Path, constraints: tuple = ()) ->
     torques = joint_torques(model.with_parameters(true), motion) + shaken
     measured = replace(motion, torques=dict(zip(model.joints, torques.T, strict=True)))
     return model, identify(
-        model, gather_evidence(model, measured, torques=["*"], weights=None), constraints=list(constraints)
+        model, gather_evidence(model, measured, torques=["*"], weights=None, nuisance=()), constraints=list(constraints)
     )
 
 

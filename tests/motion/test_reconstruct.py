@@ -64,7 +64,7 @@ def test_pieces_of_what_is_not_in_memory_are_the_whole(tmp_path, monkeypatch):
     pieces = list(stream_motion(model, lazy, rows=600))
     assert len(pieces) > 1
     assert_same(pieces, whole)
-    evidence = gather_evidence(model, stream_motion(model, lazy, rows=600))
+    evidence = gather_evidence(model, stream_motion(model, lazy, rows=600), nuisance=())
     assert evidence.sample_count == len(whole)
 
 
@@ -104,7 +104,7 @@ def test_a_gap_cuts_the_motion_and_nothing_crosses_it():
             wanted = joined(expected, field)
             for found in (joined(pieces, field), getattr(whole, field)):
                 np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-9 * np.abs(wanted).max())
-    assert gather_evidence(model, stream_motion(model, by_mask, cutoff=10.0)).sample_count == len(whole)
+    assert gather_evidence(model, stream_motion(model, by_mask, cutoff=10.0), nuisance=()).sample_count == len(whole)
 
 
 def test_a_slow_sensor_is_joined_by_straight_lines_and_a_short_silence_too():

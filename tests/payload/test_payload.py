@@ -54,7 +54,9 @@ def arm_motion(seed: int, parameters: FloatArray, *, noise: float = 0.0, still: 
 
 def arm_evidence(seed: int, parameters: FloatArray, *, noise: float = 0.0, **options) -> Evidence:
     motion = arm_motion(seed, parameters, noise=noise, still=options.pop("still", ()))
-    return gather_evidence(arm(), motion, torques=options.pop("torques", ["*"]), weights=None, **options)
+    return gather_evidence(
+        arm(), motion, torques=options.pop("torques", ["*"]), weights=None, **{"nuisance": (), **options}
+    )
 
 
 def again(evidence: Evidence, noise: float, generator: np.random.Generator) -> Evidence:
@@ -81,7 +83,9 @@ def g1_evidence(motion: Motion, *, noise: float = 0.0, seed: int = 0, offset: fl
         wrenches[name] = values + noise * np.repeat([1.0, 0.1], 3) * generator.normal(size=values.shape)
         wrenches[name][:, 2] += offset * (name == "left_foot")
     weights = {"left_foot": (1.0, 0.1), "right_foot": (1.0, 0.1)}
-    return gather_evidence(reference("g1"), replace(motion, wrenches=wrenches), weights=weights, **options)
+    return gather_evidence(
+        reference("g1"), replace(motion, wrenches=wrenches), weights=weights, **{"nuisance": (), **options}
+    )
 
 
 # ---- what is there is found -----------------------------------------------------------------------------------------
@@ -208,7 +212,7 @@ def test_sensors_that_were_zeroed_in_between_are_no_load():
 
 def test_guessed_weights_are_trusted_less():
     model = reference("g1")
-    guessed = [gather_evidence(model, g1_motion(seed)) for seed in (1, 2)]
+    guessed = [gather_evidence(model, g1_motion(seed), nuisance=()) for seed in (1, 2)]
     estimated = [g1_evidence(g1_motion(seed)) for seed in (1, 2)]
     loose, tight = find_payload(model, *guessed), find_payload(model, *estimated)
     assert any("estimate_noise" in note for note in loose.notes)

@@ -39,12 +39,12 @@ def g1_motion():
 
 def test_whole_equals_sum_of_parts_in_any_order_and_chunking(g1_motion) -> None:
     model, motion = g1_motion
-    whole = gather_evidence(model, motion)
+    whole = gather_evidence(model, motion, nuisance=())
     cuts = [0, 3, 50, 51, 180, 400]
-    parts = [gather_evidence(model, motion.between(*pair)) for pair in itertools.pairwise(cuts)]
+    parts = [gather_evidence(model, motion.between(*pair), nuisance=()) for pair in itertools.pairwise(cuts)]
     forward = parts[0] + parts[1] + parts[2] + parts[3] + parts[4]
     backward = parts[4] + (parts[3] + (parts[1] + parts[0])) + parts[2]
-    stream = gather_evidence(model, motion.chunks(37), workers=3)
+    stream = gather_evidence(model, motion.chunks(37), workers=3, nuisance=())
     for other in (forward, backward, stream):
         same(whole, other)
         assert (other.sample_count, other.row_count) == (whole.sample_count, whole.row_count) == (400, 2400)
@@ -54,7 +54,7 @@ def test_whole_equals_sum_of_parts_in_any_order_and_chunking(g1_motion) -> None:
 def test_factor_is_that_of_the_stacked_regressor(g1_motion) -> None:
     """Plain sums, against one QR of everything with every column."""
     model, motion = g1_motion
-    evidence = gather_evidence(model, motion, weights=None)
+    evidence = gather_evidence(model, motion, weights=None, nuisance=())
     stacked = base_rows(model, motion).reshape(-1, 300)
     columns = np.linalg.qr(stacked, mode="r")
     ours = evidence.full_factor[:, :300]
@@ -112,7 +112,7 @@ def test_rank_is_what_the_tree_explains(name: str, rank: int) -> None:
     assert rank == 10 * regions + 7 * hinges
     motion = standing_motion(model, 250, seed=3, lifted=tuple(sole.name for sole in model.setup.soles[:1]))
     other = standing_motion(model, 250, seed=4, lifted=tuple(sole.name for sole in model.setup.soles[1:]))
-    evidence = gather_evidence(model, [motion, other])
+    evidence = gather_evidence(model, [motion, other], nuisance=())
     assert len(evidence.independent) == rank
     assert evidence.rank == rank
     assert evidence.rank_gap > 1e6
@@ -124,8 +124,8 @@ def test_nothing_is_left_at_the_true_parameters(name: str, weights) -> None:
     model = load_model(name)
     true = shaken(model, seed=5)
     motion = standing_motion(model, 120, seed=6, parameters=true, lifted=(model.setup.soles[0].name,))
-    evidence = gather_evidence(model, motion, weights=weights)
-    force = gather_evidence(model, motion, weights=weights).cost(np.zeros_like(true))
+    evidence = gather_evidence(model, motion, weights=weights, nuisance=())
+    force = gather_evidence(model, motion, weights=weights, nuisance=()).cost(np.zeros_like(true))
     assert evidence.cost(true) < 1e-18 * force
     assert evidence.cost(model.parameters) > 1e-6 * force
 
@@ -150,7 +150,7 @@ def test_partial_force_sensing_leaves_nothing_at_the_true_parameters(case: str, 
     model = load_model("g1")
     true = shaken(model, seed=7)
     motion = standing_motion(model, 80, seed=8, parameters=true, lifted=("left",))
-    options = CASES[case]
+    options = {"nuisance": (), **CASES[case]}
     evidence = gather_evidence(model, motion, weights=weights, **options)
     assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
     assert evidence.cost(model.parameters) > 1e-6 * evidence.cost(np.zeros_like(true))
@@ -169,8 +169,8 @@ def test_a_hose_that_is_declared_does_no_harm() -> None:
     true = shaken(model, seed=9)
     hose = ("torso_link", np.array([20.0, 10.0, -15.0, 1.0, 0.0, 2.0]))
     motion = standing_motion(model, 60, seed=10, parameters=true, hose=hose)
-    unaware = gather_evidence(model, motion, torques=["*"])
-    aware = gather_evidence(model, motion, torques=["*"], unknown_wrenches=["torso_link"])
+    unaware = gather_evidence(model, motion, torques=["*"], nuisance=())
+    aware = gather_evidence(model, motion, torques=["*"], unknown_wrenches=["torso_link"], nuisance=())
     assert unaware.cost(true) > 1e-6 * unaware.cost(np.zeros_like(true))
     assert aware.cost(true) < 1e-16 * aware.cost(np.zeros_like(true))
     assert (unaware.row_count, aware.row_count) == (60 * 35, 60 * 29)
@@ -212,10 +212,10 @@ def test_whitened_evidence_does_not_depend_on_the_base_link(g1_motion) -> None:
     wrenches = {sensor.name: 50.0 * generator.normal(size=(80, 6)) for sensor in model.setup.wrench_sensors}
     motion = replace(motion, wrenches=wrenches)
     foot = at_another_base(model, motion, "left_ankle_roll_link", q, v, a)
-    here, there = gather_evidence(model, motion), gather_evidence(model, foot)
+    here, there = gather_evidence(model, motion, nuisance=()), gather_evidence(model, foot, nuisance=())
     same(here, there)
     assert here.cost(model.parameters) == pytest.approx(there.cost(model.parameters), rel=1e-9)
-    plain = [gather_evidence(model, one, weights=None).cost(model.parameters) for one in (motion, foot)]
+    plain = [gather_evidence(model, one, weights=None, nuisance=()).cost(model.parameters) for one in (motion, foot)]
     assert plain[0] != pytest.approx(plain[1], rel=1e-3)
     with pytest.raises(EvidenceError, match="different base does not add"):
         here + there
@@ -234,7 +234,7 @@ def test_permuting_links_permutes_columns(tmp_path) -> None:
     order = [one.joints.index(name.replace("ZLEG", "LLEG").replace("ZARM", "LARM")) for name in two.joints]
     second = replace(first, q=first.q[:, order], v=first.v[:, order], a=first.a[:, order])
     places = np.array([10 * one.links.index(name) + k for name in names for k in range(10)] + [10 * len(names)])
-    left, right = gram(gather_evidence(one, first)), gram(gather_evidence(two, second))
+    left, right = gram(gather_evidence(one, first, nuisance=())), gram(gather_evidence(two, second, nuisance=()))
     np.testing.assert_allclose(right, left[np.ix_(places, places)], rtol=0.0, atol=1e-9 * np.abs(left).max())
 
 
@@ -307,11 +307,36 @@ def test_imu_mounting_is_right_to_first_order(g1_motion) -> None:
     assert costs[1] == pytest.approx(1e-4 * costs[0], rel=0.1)
 
 
+def test_gyro_bias_is_right_to_first_order(g1_motion) -> None:
+    model, _ = g1_motion
+    clean = standing_motion(model, 60, seed=15)
+    imu = model.frame(model.setup.imus[0].frame)
+    assert model.bodies[imu.body].name == clean.base
+    lever = imu.placement.translation
+    assert np.linalg.norm(lever) > 0.01
+
+    def centripetal(rates):
+        return np.cross(rates, np.cross(rates, lever))
+
+    costs = []
+    for size in (1e-2, 1e-3):
+        bias = size * np.array([1.0, -2.0, 0.5])
+        # The accelerometer keeps its reading; the base's own acceleration follows from it and the biased gyro.
+        rates = clean.angular_velocity + bias
+        moved = clean.proper_acceleration + centripetal(clean.angular_velocity) - centripetal(rates)
+        spoilt = replace(clean, angular_velocity=rates, proper_acceleration=moved)
+        evidence = gather_evidence(model, spoilt, nuisance=["gyro_bias"])
+        costs.append(evidence.cost(model.parameters, bias))
+        assert costs[-1] < 1e-3 * evidence.cost(model.parameters)
+        assert evidence.key.own == tuple(f"gyro_bias.{axis}" for axis in "xyz")
+    assert costs[1] == pytest.approx(1e-4 * costs[0], rel=0.1)
+
+
 def test_fixed_base_arm_needs_only_torques() -> None:
     arm = humanoid("g1", "fixed")
     true = shaken(arm, seed=13)
     motion = standing_motion(arm, 100, seed=14, parameters=true)
-    evidence = gather_evidence(arm, motion, torques=["*"], weights=None)
+    evidence = gather_evidence(arm, motion, torques=["*"], weights=None, nuisance=())
     assert evidence.cost(true) < 1e-18 * evidence.cost(np.zeros_like(true))
     assert evidence.rank == len(evidence.independent) < 290
     assert evidence.row_count == 2900
@@ -319,7 +344,7 @@ def test_fixed_base_arm_needs_only_torques() -> None:
 
 def test_conditions_are_of_plain_columns(g1_motion) -> None:
     model, motion = g1_motion
-    evidence = gather_evidence(model, motion, weights=None)
+    evidence = gather_evidence(model, motion, weights=None, nuisance=())
     stacked = base_rows(model, motion).reshape(-1, 300)
     row = model.link_index("left_elbow_link")
     assert evidence.link_conditions["left_elbow_link"] == pytest.approx(
@@ -336,21 +361,21 @@ def test_plain_arrays_will_do(g1_motion) -> None:
     v, a = generator.normal(size=(2, 30, model.velocity_size))
     wrenches = {name: values[:30] for name, values in motion.wrenches.items()}
     arrays = {"time": np.arange(30) / 50.0, "q": q, "v": v, "a": a, "wrenches": wrenches}
-    evidence = gather_evidence(model, arrays)
-    same(evidence, gather_evidence(model, motion_from_generalized(model, **arrays)))
+    evidence = gather_evidence(model, arrays, nuisance=())
+    same(evidence, gather_evidence(model, motion_from_generalized(model, **arrays), nuisance=()))
     with pytest.raises(MotionError, match=r"'tau'.*did you mean"):
-        gather_evidence(model, {**arrays, "tau": np.zeros(30)})
+        gather_evidence(model, {**arrays, "tau": np.zeros(30)}, nuisance=())
     with pytest.raises(MotionError, match="'v' is missing"):
-        gather_evidence(model, {name: values for name, values in arrays.items() if name != "v"})
+        gather_evidence(model, {name: values for name, values in arrays.items() if name != "v"}, nuisance=())
     with pytest.raises(MotionError, match=r"q has the shape \(30, 35\)"):
-        gather_evidence(model, {**arrays, "q": q[:, 1:]})
+        gather_evidence(model, {**arrays, "q": q[:, 1:]}, nuisance=())
 
 
 def test_effective_samples_count_what_a_filter_left(g1_motion) -> None:
     model, motion = g1_motion
     filtered = replace(motion, bandwidth=5.0)
-    assert gather_evidence(model, filtered).effective_count == pytest.approx(400 * 0.1)
-    assert gather_evidence(model, motion).effective_count == 400
+    assert gather_evidence(model, filtered, nuisance=()).effective_count == pytest.approx(400 * 0.1)
+    assert gather_evidence(model, motion, nuisance=()).effective_count == 400
 
 
 def test_evidence_is_saved_and_loaded_without_pickle(g1_motion, tmp_path) -> None:
@@ -380,11 +405,11 @@ def test_unlike_evidence_refuses_to_add(g1_motion, tmp_path) -> None:
     other = load_model(tmp_path / "longer.urdf", setup="g1")
     assert other.links == model.links
     with pytest.raises(EvidenceError, match="different tree does not add"):
-        gather_evidence(model, motion) + gather_evidence(other, motion)
+        gather_evidence(model, motion, nuisance=()) + gather_evidence(other, motion, nuisance=())
     with pytest.raises(EvidenceError, match="different weights does not add"):
-        gather_evidence(model, motion) + gather_evidence(model, motion, weights=None)
+        gather_evidence(model, motion, nuisance=()) + gather_evidence(model, motion, weights=None, nuisance=())
     with pytest.raises(TypeError):
-        gather_evidence(model, motion) + 1  # type: ignore[operator]
+        gather_evidence(model, motion, nuisance=()) + 1  # type: ignore[operator]
 
 
 def test_bad_input_is_named(g1_motion) -> None:
@@ -392,27 +417,27 @@ def test_bad_input_is_named(g1_motion) -> None:
     broken = motion.v.copy()
     broken[17, 3] = np.nan
     with pytest.raises(MotionError, match=r"v is not finite at sample 17 \(t = 0\.17 s\)") as caught:
-        gather_evidence(model, replace(motion, v=broken))
+        gather_evidence(model, replace(motion, v=broken), nuisance=())
     assert caught.value.sample == 17
     with pytest.raises(MotionError, match=r"q has the shape \(400, 28\).*\(400, 29\)"):
-        gather_evidence(model, replace(motion, q=motion.q[:, 1:]))
+        gather_evidence(model, replace(motion, q=motion.q[:, 1:]), nuisance=())
     with pytest.raises(MotionError, match="no samples"):
-        gather_evidence(model, motion.between(0, 0))
+        gather_evidence(model, motion.between(0, 0), nuisance=())
     with pytest.raises(EvidenceError, match="no motion"):
-        gather_evidence(model, [])
+        gather_evidence(model, [], nuisance=())
     with pytest.raises(ModelError, match="no frame 'pelvs'; did you mean 'pelvis'"):
-        gather_evidence(model, replace(motion, base="pelvs"))
+        gather_evidence(model, replace(motion, base="pelvs"), nuisance=())
     without = {name: values for name, values in motion.wrenches.items() if name != "left_foot"}
     with pytest.raises(EvidenceError, match=r"left_foot has no data.*withhold"):
-        gather_evidence(model, replace(motion, wrenches=without))
+        gather_evidence(model, replace(motion, wrenches=without), nuisance=())
     with pytest.raises(MotionError, match="no wrench sensor 'leftfoot'; did you mean 'left_foot'"):
-        gather_evidence(model, replace(motion, wrenches={"leftfoot": motion.wrenches["left_foot"]}))
+        gather_evidence(model, replace(motion, wrenches={"leftfoot": motion.wrenches["left_foot"]}), nuisance=())
     with pytest.raises(EvidenceError, match="no sensor or component 'left_hand' to withhold"):
-        gather_evidence(model, motion, withhold=["left_hand"])
+        gather_evidence(model, motion, withhold=["left_hand"], nuisance=())
     with pytest.raises(EvidenceError, match="no joint is called 'knee'"):
-        gather_evidence(model, motion, torques=["knee"])
+        gather_evidence(model, motion, torques=["knee"], nuisance=())
     with pytest.raises(EvidenceError, match="torque of joint 'left_knee_joint' is not in this motion"):
-        gather_evidence(model, replace(motion, torques={}), torques=["left_knee_joint"])
+        gather_evidence(model, replace(motion, torques={}), torques=["left_knee_joint"], nuisance=())
     with pytest.raises(EvidenceError, match="no nuisance 'offset'; did you mean 'wrench_offset'"):
         gather_evidence(model, motion, nuisance=["offset"])
     with pytest.raises(EvidenceError, match="shows in joint torques"):
@@ -420,21 +445,21 @@ def test_bad_input_is_named(g1_motion) -> None:
     with pytest.raises(EvidenceError, match="no nuisance column is called 'bias'"):
         gather_evidence(model, motion, nuisance=["wrench_offset"], priors={"bias": 1.0})
     with pytest.raises(EvidenceError, match="no sensor or joint is called 'left'; did you mean 'left_foot"):
-        gather_evidence(model, motion, weights={"left": 1.0})
+        gather_evidence(model, motion, weights={"left": 1.0}, nuisance=())
     with pytest.raises(EvidenceError, match="must be a positive number"):
-        gather_evidence(model, motion, weights={"left_foot": 0.0})
+        gather_evidence(model, motion, weights={"left_foot": 0.0}, nuisance=())
     with pytest.raises(EvidenceError, match="write 'default', None"):
-        gather_evidence(model, motion, weights="none")
+        gather_evidence(model, motion, weights="none", nuisance=())
     with pytest.raises(MotionError, match="a frame on the link 'pelvis'"):
-        gather_evidence(model, replace(motion, base="imu_in_pelvis"))
+        gather_evidence(model, replace(motion, base="imu_in_pelvis"), nuisance=())
     with pytest.raises(EvidenceError, match="nothing is measured"):
-        gather_evidence(humanoid("g1"), replace(motion, wrenches={}, contacts={}))
+        gather_evidence(humanoid("g1"), replace(motion, wrenches={}, contacts={}), nuisance=())
     with pytest.raises(EvidenceError, match="needs 300 parameters"):
-        gather_evidence(model, motion).cost(np.zeros(10))
+        gather_evidence(model, motion, nuisance=()).cost(np.zeros(10))
     with pytest.raises(EvidenceError, match="motion number 2 of the stream: its base link is 'torso_link'"):
-        gather_evidence(model, [motion, replace(motion, base="torso_link")])
+        gather_evidence(model, [motion, replace(motion, base="torso_link")], nuisance=())
     with pytest.raises(MotionError, match="no sole 'middle'"):
-        gather_evidence(model, replace(motion, contacts={"middle": np.ones(400, dtype=bool)}))
+        gather_evidence(model, replace(motion, contacts={"middle": np.ones(400, dtype=bool)}), nuisance=())
 
 
 def inverse_covariance_cost(model, motion, parameters, **options) -> float:
@@ -501,8 +526,8 @@ def test_whitened_evidence_is_generalised_least_squares(case: str) -> None:
     true = shaken(model, seed=31)
     soles = tuple(sole.name for sole in model.setup.soles if sole.name in lifted)
     motion = standing_motion(model, 60, seed=32, parameters=true, lifted=soles)
-    evidence = gather_evidence(model, motion, **options)
-    plain = gather_evidence(model, motion, weights=None, **options)
+    evidence = gather_evidence(model, motion, nuisance=(), **options)
+    plain = gather_evidence(model, motion, weights=None, nuisance=(), **options)
     assert evidence.rank == plain.rank
     assert evidence.row_count == plain.row_count
     assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
@@ -518,7 +543,7 @@ def test_residuals_without_the_regressor_add_up_to_the_cost(case: str, weights) 
     motion = standing_motion(model, 40, seed=33, lifted=tuple(s.name for s in model.setup.soles if s.name in lifted))
     phi = shaken(model, seed=34)
     left = residuals(model, motion, phi, weights=weights, **options)
-    evidence = gather_evidence(model, motion, weights=weights, **options)
+    evidence = gather_evidence(model, motion, weights=weights, nuisance=(), **options)
     assert np.sum(left**2) == pytest.approx(evidence.cost(phi), rel=1e-9)
 
 
@@ -542,11 +567,11 @@ def test_a_robot_in_the_air_is_not_believed_beyond_measure() -> None:
     motion = standing_motion(model, 60, seed=36)
     noisy = replace(motion, proper_acceleration=motion.proper_acceleration + 0.01)
     flags = {sole.name: np.ones(60, dtype=bool) for sole in model.setup.soles}
-    honest = gather_evidence(model, replace(noisy, contacts=flags)).cost(model.parameters)
+    honest = gather_evidence(model, replace(noisy, contacts=flags), nuisance=()).cost(model.parameters)
     flying = {name: values.copy() for name, values in flags.items()}
     for values in flying.values():
         values[:3] = False
-    standing_as_flight = gather_evidence(model, replace(noisy, contacts=flying))
+    standing_as_flight = gather_evidence(model, replace(noisy, contacts=flying), nuisance=())
     # No more than by sensors ten times as good as these that stand under the feet, a metre below, and feel nothing.
     weight = (9.81 * model.total_mass) ** 2 * (1.0 / (0.1 * 1.0) ** 2 + 1.0 / (0.1 * 0.05) ** 2)
     assert honest < standing_as_flight.cost(model.parameters) < 3 * weight
@@ -561,7 +586,7 @@ def test_near_still_samples_before_moving_ones_lose_no_digits() -> None:
     v, a = generator.normal(size=(2, 3000, model.velocity_size)) * np.where(np.arange(3000) < 1500, 1e-6, 1.0)[:, None]
     wrenches = {name: generator.normal(size=(3000, 6)) for name in ("left_foot", "right_foot")}
     motion = motion_from_generalized(model, np.arange(3000) / 100.0, q, v, a, wrenches=wrenches)
-    evidence = gather_evidence(model, motion.chunks(1500), weights=None, workers=1)
+    evidence = gather_evidence(model, motion.chunks(1500), weights=None, workers=1, nuisance=())
     wanted = np.linalg.qr(base_rows(model, motion).reshape(-1, 300)[:, evidence.independent], mode="r")
     wanted *= np.sign(np.diag(wanted))[:, None]
     lengths = np.linalg.norm(wanted, axis=0)
@@ -570,7 +595,7 @@ def test_near_still_samples_before_moving_ones_lose_no_digits() -> None:
 
 def test_evidence_from_a_machine_that_kept_other_columns_adds_all_the_same(g1_motion) -> None:
     model, motion = g1_motion
-    here = gather_evidence(model, motion)
+    here = gather_evidence(model, motion, nuisance=())
     order = np.arange(300).reshape(30, 10)[:, ::-1].ravel()
     columns = here.full_factor[:, order]
     kept: list[int] = []
@@ -594,7 +619,7 @@ def test_evidence_from_a_machine_that_kept_other_columns_adds_all_the_same(g1_mo
 
 def test_independent_columns_are_chosen_in_order() -> None:
     """The base link's ten come first; every later link hides what its hinge hides."""
-    evidence = gather_evidence(load_model("g1"), standing_motion(load_model("g1"), 60, seed=42))
+    evidence = gather_evidence(load_model("g1"), standing_motion(load_model("g1"), 60, seed=42), nuisance=())
     assert evidence.independent[:10].tolist() == list(range(10))
     per_link = np.bincount(evidence.independent // 10, minlength=30)
     assert per_link.tolist() == [10] + 29 * [7]
@@ -611,14 +636,14 @@ def test_an_arm_on_a_wall(axis: int) -> None:
 
     torques = joint_torques(arm, wall, true)
     measured = replace(wall, torques={name: torques[:, k] for k, name in enumerate(arm.joints)})
-    evidence = gather_evidence(arm, measured, torques=["*"])
+    evidence = gather_evidence(arm, measured, torques=["*"], nuisance=())
     assert evidence.cost(true) < 1e-18 * evidence.cost(np.zeros_like(true))
     with pytest.raises(EvidenceError, match="different gravity"):
-        evidence + gather_evidence(arm, motion, torques=["*"])
+        evidence + gather_evidence(arm, motion, torques=["*"], nuisance=())
     with pytest.raises(EvidenceError, match="the base is fixed, but its motion is not"):
-        gather_evidence(arm, replace(motion, angular_velocity=np.ones((80, 3))), torques=["*"])
+        gather_evidence(arm, replace(motion, angular_velocity=np.ones((80, 3))), torques=["*"], nuisance=())
     with pytest.raises(EvidenceError, match="given at its base"):
-        gather_evidence(arm, replace(motion, base="torso_link"), torques=["*"])
+        gather_evidence(arm, replace(motion, base="torso_link"), torques=["*"], nuisance=())
 
 
 def test_few_rows_a_sample_are_enough(tmp_path) -> None:
@@ -630,7 +655,7 @@ def test_few_rows_a_sample_are_enough(tmp_path) -> None:
     arm = load_model(tmp_path / "chain.urdf", base="fixed")
     true = shaken(arm, seed=45)
     motion = standing_motion(arm, 300, seed=46, parameters=true)
-    evidence = gather_evidence(arm, motion, torques=["j00"])
+    evidence = gather_evidence(arm, motion, torques=["j00"], nuisance=())
     assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
 
 
@@ -659,32 +684,32 @@ def test_ball_and_sliding_joints_and_sensors_within_sensors(tmp_path) -> None:
     true = shaken(model, seed=47)
     motion = standing_motion(model, 100, seed=48, parameters=true)
     for weights in (None, "default"):
-        evidence = gather_evidence(model, motion, weights=weights, torques=["*"])
+        evidence = gather_evidence(model, motion, weights=weights, torques=["*"], nuisance=())
         assert evidence.cost(true) < 1e-16 * evidence.cost(np.zeros_like(true))
         assert evidence.row_count == 100 * (18 + 5)
     zero = motion.q.copy()
     zero[2, :4] = 0.0
     with pytest.raises(MotionError, match="quaternion of ball joint 'b' is zero at sample 2"):
-        gather_evidence(model, replace(motion, q=zero))
+        gather_evidence(model, replace(motion, q=zero), nuisance=())
 
 
 def test_more_bad_input_is_named(g1_motion, tmp_path) -> None:
     model, motion = g1_motion
     with pytest.raises(EvidenceError, match="unknown forces use up every row"):
-        gather_evidence(model, motion, unknown_wrenches=["pelvis"])
+        gather_evidence(model, motion, unknown_wrenches=["pelvis"], nuisance=())
     with pytest.raises(EvidenceError, match=r"torques is one text.*\['left_knee_joint'\]"):
-        gather_evidence(model, motion, torques="left_knee_joint")
+        gather_evidence(model, motion, torques="left_knee_joint", nuisance=())
     with pytest.raises(EvidenceError, match="is a pair"):
-        gather_evidence(model, motion, weights={"left_foot": 2.0})
+        gather_evidence(model, motion, weights={"left_foot": 2.0}, nuisance=())
     with pytest.raises(EvidenceError, match="must be a positive number"):
-        gather_evidence(model, motion, weights={"left_foot": "a"})
+        gather_evidence(model, motion, weights={"left_foot": "a"}, nuisance=())
     with pytest.raises(EvidenceError, match="prior of 'wrench_offset' is -1"):
         gather_evidence(model, motion, nuisance=["wrench_offset"], priors={"wrench_offset": -1.0})
     with pytest.raises(EvidenceError, match="workers is -1"):
-        gather_evidence(model, motion, workers=-1)
+        gather_evidence(model, motion, workers=-1, nuisance=())
     for nonsense in (None, 3, [{}]):
         with pytest.raises(EvidenceError, match="needed"):
-            gather_evidence(model, nonsense)
+            gather_evidence(model, nonsense, nuisance=())
     with pytest.raises(MotionError, match="not an array of real numbers"):
         replace(motion, q=motion.q + 1j)
     with pytest.raises(MotionError, match="bandwidth is -3"):
@@ -692,14 +717,14 @@ def test_more_bad_input_is_named(g1_motion, tmp_path) -> None:
     with pytest.raises(MotionError, match="increasing"):
         motion_from_generalized(model, np.zeros(3), *(np.zeros((3, n)) for n in (36, 35, 35)))
     with pytest.raises(EvidenceError, match="cannot be written"):
-        gather_evidence(model, motion).save(tmp_path / "nowhere" / "e.npz")
+        gather_evidence(model, motion, nuisance=()).save(tmp_path / "nowhere" / "e.npz")
     with pytest.raises(ModelError, match="does not fit"):
         residuals(model, motion, np.zeros(10))
     soleless = load_model(path_of("talos"), setup=parse_setup({"wrench_sensor": [
         {"name": "s", "frame": "leg_left_6_link", "at": "joint"}]}))  # fmt: skip
     stood = standing_motion(load_model("talos"), 5, seed=1)
     with pytest.raises(EvidenceError, match="nothing says where talos touches the ground"):
-        gather_evidence(soleless, replace(stood, wrenches={"s": stood.wrenches["left_foot"]}, contacts={}))
+        gather_evidence(soleless, replace(stood, wrenches={"s": stood.wrenches["left_foot"]}, contacts={}), nuisance=())
 
 
 def test_blas_gets_its_threads_back(g1_motion) -> None:
@@ -714,6 +739,6 @@ def test_blas_gets_its_threads_back(g1_motion) -> None:
 
     before = threads()
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda part: gather_evidence(model, part), motion.chunks(200)))
+        both = list(pool.map(lambda part: gather_evidence(model, part, nuisance=()), motion.chunks(200)))
     assert threads() == before
-    same(both[0] + both[1], gather_evidence(model, motion))
+    same(both[0] + both[1], gather_evidence(model, motion, nuisance=()))

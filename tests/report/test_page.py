@@ -259,7 +259,7 @@ def test_an_arm_with_torques_is_reported(tmp_path):
     q = np.sin(time)[:, None]
     torque = 10.0 * np.sin(time + 0.3)
     moved = sy.motion_from_generalized(model, time, q, np.cos(time)[:, None], -q, torques={"a": torque})
-    gathered = sy.gather_evidence(model, moved)
+    gathered = sy.gather_evidence(model, moved, nuisance=())
     found = sy.identify(model, gathered, method="truncated")
     from steelyard.report import trace_motions
 

@@ -123,7 +123,7 @@ def test_joint_torques_are_traced_where_they_are_measured(tmp_path):
     data = built.createData()
     torque = np.array([pin.rnea(built, data, *rows)[0] for rows in zip(q, v, a, strict=True)])
     moved = sy.motion_from_generalized(model, time, q, v, a, torques={"a": 1.1 * torque})
-    found = sy.identify(model, sy.gather_evidence(model, moved), method="truncated")
+    found = sy.identify(model, sy.gather_evidence(model, moved, nuisance=()), method="truncated")
     seen = trace_motions(found, [moved], name="arm", purpose="training")
     assert seen.rows == ("a",)
     assert seen.units == ("N m",)

@@ -345,7 +345,7 @@ def test_an_estimate_is_held_against_what_it_did_not_see():
         reconstruct_motion(model, short_trial("g1", name, noise="default").recording) for name in ("dance", "reach")
     )
     true = short_trial("g1", "dance", noise="default").truth
-    estimate = identify(model, gather_evidence(model, seen))
+    estimate = identify(model, gather_evidence(model, seen, nuisance=()))
     direct, cross = validate(estimate, seen, truth=true), validate(estimate, unseen, truth=true)
     assert direct.kind == "direct"
     np.testing.assert_allclose(direct.shared, direct.duration, rtol=1e-9)
@@ -359,7 +359,7 @@ def test_an_estimate_is_held_against_what_it_did_not_see():
 def test_a_failed_estimate_predicts_nothing():
     model = robot("g1")
     motion = reconstruct_motion(model, short_trial("g1", "dance", noise="default").recording)
-    estimate = identify(model, gather_evidence(model, motion))
+    estimate = identify(model, gather_evidence(model, motion, nuisance=()))
     with pytest.raises(SolverError, match=r"this estimate failed"):
         validate(replace(estimate, status="failed"), motion)
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, MotionError
 from steelyard.inspection import estimate_delays
 from steelyard.recording import sensor_of
-from steelyard.regression import estimate_noise
+from steelyard.regression import estimate_noise, usual_groups
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -67,15 +67,9 @@ def has_wrenches(model: Model, recordings: Iterable[Recording]) -> bool:
 
 
 def choose_error_groups(model: Model, recordings: Iterable[Recording], base: Base) -> tuple[str, ...]:
-    """Return the nuisance groups of all sensors used: wrench offsets, errors of an IMU, friction with torques."""
-    groups: list[str] = []
-    if has_wrenches(model, recordings):
-        groups.append("wrench_offset")
-    if base == "imu":
-        groups += ["accelerometer_bias", "imu_mounting"]
-    if model.setup.torques_measured:
-        groups += ["coulomb_friction", "viscous_friction"]
-    return tuple(groups)
+    """Return the nuisance groups of all sensors used, as `gather_evidence` chooses them for one motion."""
+    torques = bool(model.setup.torques_measured)
+    return usual_groups(base, wrenches=has_wrenches(model, recordings), torques=torques)
 
 
 def choose_delays(

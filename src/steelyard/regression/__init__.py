@@ -6,7 +6,7 @@ from steelyard.regression.evidence_key import EvidenceKey
 from steelyard.regression.evidence_storage import load_evidence
 from steelyard.regression.gathering import gather_evidence, residuals
 from steelyard.regression.noise import DEFAULT_NOISE, FLOOR_SHARE, plan_noise
-from steelyard.regression.nuisance import PRIORS, Nuisance, plan_nuisance
+from steelyard.regression.nuisance import PRIORS, Nuisance, plan_nuisance, usual_groups
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 from steelyard.regression.recording_errors import OWN_GROUPS, RecordingErrors
 from steelyard.regression.reduction import reduce_rows
@@ -56,4 +56,5 @@ __all__ = [
     "residuals",
     "shared_seconds",
     "singular_vectors",
+    "usual_groups",
 ]

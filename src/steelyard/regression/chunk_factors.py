@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.motion import Motion
+    from steelyard.regression.offset_drift import Hats
     from steelyard.regression.system import System
 
 _MANY = 1000
@@ -32,12 +33,39 @@ class ChunkTotals:
     travel: FloatArray
     origins: list[Origin]
 
+    def plus(self, other: ChunkTotals) -> ChunkTotals:
+        """Return the sums over the chunks of both, with the other's factor."""
+        low, high = (each(self.travel[k], other.travel[k]) for k, each in enumerate((np.minimum, np.maximum)))
+        return ChunkTotals(
+            other.factor,
+            self.counts + other.counts,
+            self.totals + other.totals,
+            np.stack([low, high]),
+            list(merge_origins([*self.origins, *other.origins])),
+        )
+
 
 def factor_chunks(
-    system: System, pieces: Iterable[Motion], workers: int, factors: FloatArray | None, hinges: list[int]
+    system: System,
+    pieces: Iterable[Motion],
+    factors: FloatArray | None,
+    *,
+    workers: int,
+    hinges: list[int],
+    hats: Hats | None = None,
 ) -> ChunkTotals:
-    """Factor the chunks, each worker into its own factor, and add the workers' factors in order."""
-    triangles = [Factor(system.width) for _ in range(workers)]
+    """Factor the chunks, each worker into its own factor, and add the workers' factors in order.
+
+    Args:
+        system: The map from samples to rows.
+        pieces: The chunks.
+        factors: Weights of the samples, shape (n,), or None.
+        workers: Number of threads.
+        hinges: Columns of the positions whose range is found.
+        hats: Columns of errors that drift, and the knot at which the chunks begin; their columns at the next knot are
+            the last of the factor.
+    """
+    triangles = [Factor(system.width + (0 if hats is None else len(hats.columns))) for _ in range(workers)]
     counts = np.zeros((workers, 3))
     totals: list[Any] = [0.0] * workers
     travel = np.tile([[np.inf], [-np.inf]], (workers, 1, len(hinges)))
@@ -46,6 +74,8 @@ def factor_chunks(
 
     def work(worker: int, piece: Motion, weights: FloatArray | None) -> None:
         rows, kept = system.rows(piece)
+        if hats is not None:
+            rows = hats.split(rows, piece.time)
         if weights is not None:
             rows *= np.repeat(np.sqrt(weights), len(rows) // len(piece))[:, None]
         triangles[worker].add(rows)

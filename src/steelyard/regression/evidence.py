@@ -13,7 +13,13 @@ from steelyard.kinematics import one_blas_thread
 from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.factor import Factor
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
-from steelyard.regression.recording_errors import MOST_READ_BACK, RecordingErrors, eliminate_columns
+from steelyard.regression.recording_errors import (
+    KNOT_SECONDS,
+    ErrorBlock,
+    RecordingErrors,
+    eliminate_columns,
+    keep_readable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +119,7 @@ class Evidence:
         return replace(
             self,
             key=self._pooled_key(other),
-            errors=(*self.errors, *other.errors)[:MOST_READ_BACK],
+            errors=keep_readable((*self.errors, *other.errors)),
             spent=self.spent + other.spent,
             factor=np.ascontiguousarray(total.matrix),
             variance=self._pooled_variance(other),
@@ -138,6 +144,11 @@ class Evidence:
             return False
         if here == there and len(here) == 1 and self.is_open and other.is_open:
             return True
+        if any(len(each.blocks) > 1 for each in (*self.errors, *other.errors) if each.recording in here & there):
+            raise EvidenceError(
+                f"both hold parts of one recording, within which sensor offsets may drift; gather a recording longer "
+                f"than {KNOT_SECONDS:.0f} s as a whole"
+            )
         raise EvidenceError(
             "both hold parts of one recording, and the sensor offsets of one were eliminated already; add the parts of "
             "each recording before others"
@@ -170,20 +181,26 @@ class Evidence:
             return self
         names, count = self.key.nuisance, len(self.independent)
         own = [place for place, name in enumerate(names) if name in self.key.own]
-        kept = [place for place in range(len(names)) if place not in own]
         priors = np.array(self.key.priors, dtype=np.float64)
-        scale = self._row_noise(priors) if noise is None else noise
+        scale = self.row_noise() if noise is None else noise
         with one_blas_thread():
             left = eliminate_columns(self.factor, [count + place for place in own], scale / priors[own])
         full = np.concatenate([left.rows[:, :count] @ self.dependence, left.rows[:, count:]], axis=1)
         recording = self.origins[0].sha256 if self.origins else ""
-        found = RecordingErrors(recording, tuple(names[place] for place in own), left.triangle, full, scale)
-        key = replace(self.key, nuisance=tuple(names[place] for place in kept), priors=tuple(priors[kept].tolist()))
-        return replace(self, key=key, factor=left.factor, errors=(*self.errors, found), spent=self.spent + left.taken)
+        block = ErrorBlock(tuple(names[place] for place in own), left.triangle, np.zeros((len(own), 0)), full)
+        found = RecordingErrors(recording, (block,), scale)
+        return replace(
+            self,
+            key=self.key.without_own(),
+            factor=left.factor,
+            errors=(*self.errors, found),
+            spent=self.spent + left.taken,
+        )
 
-    def _row_noise(self, priors: FloatArray) -> float:
+    def row_noise(self) -> float:
         """Return the standard deviation of a row, correlated samples counted, from the residual of a free fit."""
-        inflation = self.sample_count / max(self.effective_count, 1e-300)
+        priors = np.array(self.key.priors, dtype=np.float64)
+        inflation = self.sample_count / self.effective_count if self.effective_count else 1.0
         if self.variance is not None:
             return float(np.sqrt(self.variance))
         equations, count = self.row_count / inflation, len(self.independent)

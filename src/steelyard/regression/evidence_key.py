@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -46,3 +46,9 @@ class EvidenceKey:
     own: tuple[str, ...] = ()
     own_priors: tuple[float, ...] = ()
     preparation: str = ""
+
+    def without_own(self) -> EvidenceKey:
+        """Return the key of the system whose own errors are eliminated."""
+        kept = [place for place, name in enumerate(self.nuisance) if name not in self.own]
+        nuisance = tuple(self.nuisance[place] for place in kept)
+        return replace(self, nuisance=nuisance, priors=tuple(self.priors[place] for place in kept))

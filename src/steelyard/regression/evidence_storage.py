@@ -14,10 +14,10 @@ from steelyard.exceptions import EvidenceError
 from steelyard.regression.evidence import Evidence
 from steelyard.regression.evidence_key import EvidenceKey
 from steelyard.regression.origins import Origin
-from steelyard.regression.recording_errors import RecordingErrors
+from steelyard.regression.recording_errors import ErrorBlock, RecordingErrors
 from steelyard.whole_file import draft_of
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file layout; later versions read it, or refuse it in one sentence."""
 
 
@@ -27,10 +27,19 @@ def save_evidence(evidence: Evidence, path: str | Path) -> None:
     Raises:
         EvidenceError: The file cannot be written.
     """
-    heads = [{"recording": each.recording, "names": each.names, "noise": each.noise}
-             for each in evidence.errors]  # fmt: skip
-    blocks: dict[str, Any] = {f"errors_{number}": np.concatenate([each.triangle, each.rows], axis=1)
-              for number, each in enumerate(evidence.errors)}  # fmt: skip
+    heads = [
+        {
+            "recording": each.recording,
+            "noise": each.noise,
+            "blocks": [{"names": block.names, "next": block.coupling.shape[1]} for block in each.blocks],
+        }
+        for each in evidence.errors
+    ]
+    blocks: dict[str, Any] = {
+        f"errors_{number}_{knot}": np.concatenate([block.triangle, block.coupling, block.rows], axis=1)
+        for number, each in enumerate(evidence.errors)
+        for knot, block in enumerate(each.blocks)
+    }
     try:
         with draft_of(Path(path)) as draft, draft.open("wb") as file:
             np.savez(
@@ -86,7 +95,7 @@ def load_evidence(path: str | Path) -> Evidence:
                 for sha256, start, end in json.loads(str(arrays["origins"]))
             ),
             None if np.isnan(arrays["variance"]) else float(arrays["variance"]),
-            tuple(_errors_of(head, arrays[f"errors_{number}"])
+            tuple(_errors_of(head, arrays, number)
                   for number, head in enumerate(json.loads(str(arrays["errors"])))),
             float(spent),
             json.loads(str(arrays["preparation"])),
@@ -99,11 +108,13 @@ def load_evidence(path: str | Path) -> Evidence:
         raise EvidenceError(f"{path} is not a file of evidence ({error}); gather it again") from error
 
 
-def _errors_of(head: dict[str, Any], block: Any) -> RecordingErrors:
-    names = tuple(str(name) for name in head["names"])
-    return RecordingErrors(
-        str(head["recording"]), names, block[:, : len(names)], block[:, len(names) :], float(head["noise"])
-    )
+def _errors_of(head: dict[str, Any], arrays: dict[str, Any], number: int) -> RecordingErrors:
+    blocks = []
+    for knot, each in enumerate(head["blocks"]):
+        stored, count = arrays[f"errors_{number}_{knot}"], len(each["names"])
+        parts = np.split(stored, [count, count + int(each["next"])], axis=1)
+        blocks.append(ErrorBlock(tuple(map(str, each["names"])), *parts))
+    return RecordingErrors(str(head["recording"]), tuple(blocks), float(head["noise"]))
 
 
 def _pairs(names: Any, values: Any) -> dict[str, tuple[float, float]]:

@@ -59,7 +59,7 @@ class Factor:
             return self._triangle
         spread = np.zeros((self.size, self.size))
         spread[: len(self._triangle), self._active] = self._triangle
-        return _triangle_of(spread)
+        return triangle_of(spread)
 
     def add(self, rows: FloatArray) -> None:
         """Add rows, shape (m, size), C-contiguous; they may be overwritten.
@@ -98,7 +98,7 @@ class Factor:
         wider = np.zeros((len(self._triangle), self.size))
         wider[:, self._active] = self._triangle
         self._active = active
-        self._triangle = _triangle_of(wider[:, active])
+        self._triangle = triangle_of(wider[:, active])
 
     def _well_posed(self) -> bool:
         diagonal = np.diagonal(self._triangle)
@@ -130,11 +130,11 @@ class Factor:
         return True
 
     def _add_by_qr(self, rows: FloatArray) -> None:
-        self._triangle = _triangle_of(np.concatenate([self._triangle, rows]))
+        self._triangle = triangle_of(np.concatenate([self._triangle, rows]))
         self.slow_chunks += 1
 
 
-def _triangle_of(rows: FloatArray) -> FloatArray:
+def triangle_of(rows: FloatArray) -> FloatArray:
     """Compute the square triangular factor of some rows, with a non-negative diagonal, C-contiguous."""
     width = rows.shape[1]
     if len(rows) < width:

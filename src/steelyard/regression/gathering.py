@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, groupby
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from steelyard.regression.evidence import Evidence
 from steelyard.regression.evidence_key import EvidenceKey
 from steelyard.regression.independence import independent_columns
 from steelyard.regression.noise import plan_noise
-from steelyard.regression.nuisance import plan_nuisance
+from steelyard.regression.nuisance import INERTIAL, plan_nuisance, usual_groups
+from steelyard.regression.offset_drift import drifting_columns, gather_drifting, look_ahead
 from steelyard.regression.origins import merge_origins
 from steelyard.regression.recording_errors import OWN_GROUPS
 from steelyard.regression.rows import all_columns
@@ -31,8 +32,9 @@ from steelyard.regression.system import System
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from steelyard.arrays import FloatArray
+    from steelyard.arrays import FloatArray, IntArray
     from steelyard.model import Model
+    from steelyard.regression.chunk_factors import ChunkTotals
 
 _BYTES_IN_FLIGHT = 48e6
 """Bytes of rows and force maps that all workers hold together. Set by judgement: a quarter of the 200 MB that
@@ -47,9 +49,10 @@ def gather_evidence(
     torques: Sequence[str] | None = None,
     withhold: Sequence[str] = (),
     unknown_wrenches: Sequence[str] = (),
-    nuisance: Sequence[str] = (),
+    nuisance: Sequence[str] | Literal["auto"] = "auto",
     priors: dict[str, float] | None = None,
     shared_offsets: bool = False,
+    drift: bool = True,
     sample_weights: Any = None,
     workers: int | None = None,
 ) -> Evidence:
@@ -69,11 +72,15 @@ def gather_evidence(
         torques: Names or patterns of joints whose torques are used; by default the setup's measured ones.
         withhold: Sensors or components to treat as not measured.
         unknown_wrenches: Frames at which an unknown wrench acts.
-        nuisance: Groups of nuisance columns; see `steelyard.regression.nuisance.PRIORS`.
+        nuisance: Groups of nuisance columns, which are estimated beside the parameters; see
+            `steelyard.regression.nuisance.PRIORS`. "auto": the errors of all sensors used, and friction where torques
+            are; () for none, which trusts the sensors.
         priors: Standard deviations of their priors, by column or group.
         shared_offsets: Whether offsets of wrench sensors and biases of accelerometers are the same in all recordings
             that are added: nobody zeroed a sensor or switched it off in between. By default each recording has its own,
             which are eliminated when Evidence adds; see `Evidence.closed`.
+        drift: Whether a recording's own offsets of wrench sensors may drift, where it is longer than `KNOT_SECONDS`;
+            see `steelyard.regression.offset_drift`. Motions of unknown origin have constant ones.
         sample_weights: Weight of each sample of a single Motion, shape (n,), on top of the whitening: factors on the
             squares of its rows, none negative.
         workers: Number of threads; by default one for each core.
@@ -88,11 +95,12 @@ def gather_evidence(
     if threads < 1:
         raise EvidenceError(f"workers is {workers}; it must be at least 1")
     sensed: dict[str, Any] = {"torques": torques, "withhold": withhold, "unknown_wrenches": unknown_wrenches}
+    sensing = _sensing_of(model, first, **sensed)
     options = {"weights": weights, "nuisance": nuisance, "priors": priors, **sensed}
-    motions = _checked(model, _sensing_of(model, first, **sensed), first, stream)
+    motions = _checked(model, sensing, first, stream)
     # Each recording has sensor errors of its own; motions of unknown origin are taken for one recording.
     groups = groupby(motions, key=lambda each: "" if shared_offsets else each.origin)
-    parts = (_gather(model, each, options, factors, threads, shared=shared_offsets) for _, each in groups)
+    parts = (_gather(model, each, options, factors, threads, shared=shared_offsets, drift=drift) for _, each in groups)
     return reduce(add, parts)
 
 
@@ -104,31 +112,41 @@ def _gather(
     threads: int,
     *,
     shared: bool,
+    drift: bool,
 ) -> Evidence:
     """Gather the Evidence of the motions of one recording; see `gather_evidence`."""
     first = next(motions)
+    is_long = False
+    stream: Iterator[Motion] = chain([first], motions)
     with one_blas_thread():
         system = build_system(model, first, **options)
-        sensing, extra, noise, gravity = system.sensing, system.nuisance, system.noise, _gravity(model, first)
-        independent, dependence = independent_columns(model, first.base, sensing, gravity)
-        size = _chunk_size(system, threads)
-        pieces = (piece for part in chain([first], motions) for piece in part.chunks(size))
-        hinges = _hinges(model)
-        tally = factor_chunks(system, pieces, threads, factors, list(hinges.values()))
-    factor = tally.factor
-    if not np.all(np.isfinite(factor)):
-        raise EvidenceError("the factor is not finite; a number in the motion or the model is far too large")
-    linearised = any(column.group in ("accelerometer_bias", "imu_mounting") for column in extra)
+        key = _key_of(model, first, system, shared=shared)
+        columns = independent_columns(model, first.base, system.sensing, key.gravity)
+        hinges, size = _hinges(model), _chunk_size(system, threads)
+        if drift and first.origin and drifting_columns(key):
+            is_long, stream = look_ahead(stream)
+        build = partial(_evidence_of, model, key, columns, list(hinges))
+        if is_long:
+            factor = partial(factor_chunks, system, workers=threads, hinges=list(hinges.values()))
+            return gather_drifting(build, factor, stream, size, factors, key, columns[1])
+        pieces = (piece for part in stream for piece in part.chunks(size))
+        return build(factor_chunks(system, pieces, factors, workers=threads, hinges=list(hinges.values())))
+
+
+def _key_of(model: Model, motion: Motion, system: System, *, shared: bool) -> EvidenceKey:
+    """Return the identity of the system of a motion."""
+    sensing, extra, noise = system.sensing, system.nuisance, system.noise
+    linearised = any(column.group in INERTIAL for column in extra)
     own = [] if shared else [column for column in extra if column.group in OWN_GROUPS]
-    key = EvidenceKey(
+    return EvidenceKey(
         links=model.links,
         tree=model.tree.sha256,
         sensing=sensing_hash(model, sensing),
         reference=hashlib.sha256(model.parameters.tobytes()).hexdigest() if linearised else "",
-        gravity=gravity,
+        gravity=_gravity(model, motion),
         nuisance=tuple(column.name for column in extra),
         priors=tuple(column.prior for column in extra),
-        base=first.base,
+        base=motion.base,
         measured=tuple(source.name for source in sensing.measured),
         unknown=tuple(dict.fromkeys(source.name for source in sensing.unknown)),
         torques=sensing.torques,
@@ -136,7 +154,15 @@ def _gather(
         own=tuple(column.name for column in own),
         own_priors=tuple(column.prior for column in own),
     )
-    factor.setflags(write=False)
+
+
+def _evidence_of(
+    model: Model, key: EvidenceKey, columns: tuple[IntArray, FloatArray], hinges: Sequence[str], tally: ChunkTotals
+) -> Evidence:
+    """Return the Evidence of the sums over chunks."""
+    if not np.all(np.isfinite(tally.factor)):
+        raise EvidenceError("the factor is not finite; a number in the motion or the model is far too large")
+    tally.factor.setflags(write=False)
     channels = [*key.measured, *(joint for joint in key.torques for _ in range(model.joint(joint).velocity_size))]
     sums: dict[str, tuple[float, float]] = {}
     for name, one, two in zip(channels, *tally.totals, strict=True):
@@ -144,9 +170,8 @@ def _gather(
         sums[name] = (before[0] + float(one), before[1] + float(two))
     return Evidence(
         key,
-        factor,
-        independent,
-        dependence,
+        tally.factor,
+        *columns,
         int(tally.counts[0]),
         float(tally.counts[1]),
         round(tally.counts[2]),
@@ -187,7 +212,7 @@ def build_system(
     motion: Motion,
     *,
     weights: Mapping[str, Any] | str | None = "default",
-    nuisance: Sequence[str] = (),
+    nuisance: Sequence[str] | Literal["auto"] = "auto",
     priors: dict[str, float] | None = None,
     **sensed: Any,
 ) -> System:
@@ -197,11 +222,13 @@ def build_system(
         model: The model.
         motion: The motion.
         weights: As for `gather_evidence`, and so are the others.
-        nuisance: Groups of nuisance columns.
+        nuisance: Groups of nuisance columns, or "auto".
         priors: Standard deviations of their priors.
         **sensed: torques, withhold, unknown_wrenches.
     """
     sensing = _sensing_of(model, motion, **sensed)
+    if nuisance == "auto":
+        nuisance = usual_groups(motion.source, wrenches=bool(sensing.measured), torques=bool(sensing.torques))
     extra = plan_nuisance(model, sensing, _names("nuisance", nuisance), priors)
     noise = plan_noise(model, sensing, weights)
     independent, _ = independent_columns(model, motion.base, sensing, _gravity(model, motion))

@@ -257,25 +257,61 @@ def _rotated_inertia(state, body, parameters, link, vector):
 
 
 @compiled
-def add_inertial_errors(tree, plan, states, base, parameters, out):
+def _carried(rate, change, arm, relative_speed):
+    """Return the change of acceleration of a point that a frame carries, when the frame's angular velocity changes."""
+    moved = _add(_cross(rate, arm), _scale(2.0, relative_speed))
+    return _add(_cross(change, moved), _cross(rate, _cross(change, arm)))
+
+
+@compiled
+def _changed_wrench(state, body, parameters, link, moment, changes):
+    """Return the change of a link's wrench at the base's origin, for small changes of the motion of the link's frame.
+
+    Args:
+        state: Motion of all bodies.
+        body: Body of the link.
+        parameters: ``φ``, shape (n_links, 10).
+        link: The link.
+        moment: Its first moment, in the base link's axes.
+        changes: Changes of its angular velocity, angular acceleration and proper acceleration.
+    """
+    d_rate, d_turn, d_pull = changes
+    origin, rate = _vector(state, body, POSITION), _vector(state, body, ANGULAR_VELOCITY)
+    force = _add(_scale(parameters[link, 0], d_pull), _cross(d_turn, moment))
+    force = _add(force, _add(_cross(d_rate, _cross(rate, moment)), _cross(rate, _cross(d_rate, moment))))
+    torque = _add(_cross(origin, force), _cross(moment, d_pull))
+    torque = _add(torque, _rotated_inertia(state, body, parameters, link, d_turn))
+    torque = _add(torque, _cross(d_rate, _rotated_inertia(state, body, parameters, link, rate)))
+    torque = _add(torque, _cross(rate, _rotated_inertia(state, body, parameters, link, d_rate)))
+    return force, torque
+
+
+@compiled
+def add_inertial_errors(tree, plan, states, base, lever, parameters, out):
     """Add the derivatives of ``Y φ`` to errors of the base link's inertial sensor, columns of `out`.
 
     The first three columns are for a bias of the accelerometer along x, y, z: the wrench at rest in a unit field,
-    negated. The others are for rotations of the sensor by ``e``. It changes the base link's rates by ``dω = e × ω₀``,
-    ``dα = e × α₀`` and ``da = e × a₀``, and those of a link whose origin is at ``p`` and moves with ``v`` by::
+    negated. The next three are for rotations of the sensor by ``e``. It changes the base link's rates by
+    ``dω = e × ω₀``, ``dα = e × α₀`` and ``da = e × a₀``, and those of a link whose origin is at ``p`` and moves with
+    ``v`` by::
 
         dω,    dα + dω × (ω − ω₀),    da + dα × p + dω × (ω₀ × p) + ω₀ × (dω × p) + 2 dω × (v − ω₀ × p)
+
+    The last three are for a bias of the gyro, ``dω = −b``, ``dα = 0``. The accelerometer keeps its reading, at the
+    sensor's place ``r``: the ``p`` of the second and third term of the last expression is ``p − r``, and ``da = 0``.
 
     Args:
         tree: The tree.
         plan: The rows.
         states: Motion of all bodies.
         base: Body of the base link.
+        lever: Place of the sensor in the base link's frame, shape (3,).
         parameters: ``φ`` at which it is linearised, shape (n_links, 10).
-        out: Shape (n_samples, n_rows, 6).
+        out: Shape (n_samples, n_rows, 9).
     """
     links = plan.link_bodies.shape[0]
-    wrenches = np.empty((6, links, 6))
+    wrenches = np.empty((9, links, 6))
+    place = lever[0], lever[1], lever[2]
     for sample in range(out.shape[0]):
         state = states[sample]
         rate0 = _vector(state, base, ANGULAR_VELOCITY)
@@ -287,35 +323,30 @@ def add_inertial_errors(tree, plan, states, base, parameters, out):
             own = parameters[link, 1], parameters[link, 2], parameters[link, 3]
             moment = _rotate(state, body, own)
             origin = _vector(state, body, POSITION)
+            about = _add(_scale(mass, origin), moment)
             rate = _vector(state, body, ANGULAR_VELOCITY)
-            speed = _vector(state, body, VELOCITY)
-            carried = _cross(rate0, origin)
-            relative_speed = 2.0 * (speed[0] - carried[0]), 2.0 * (speed[1] - carried[1]), 2.0 * (speed[2] - carried[2])
-            relative_rate = rate[0] - rate0[0], rate[1] - rate0[1], rate[2] - rate0[2]
-            spin = _rotated_inertia(state, body, parameters, link, rate)
+            relative_speed = _add(_vector(state, body, VELOCITY), _cross(origin, rate0))
+            relative_rate = _add(rate, _scale(-1.0, rate0))
+            arm = _add(origin, _scale(-1.0, place))
             for k in range(3):
                 unit = (1.0 if k == 0 else 0.0), (1.0 if k == 1 else 0.0), (1.0 if k == 2 else 0.0)
-                about = _add(_scale(mass, origin), moment)
                 field = _cross(about, unit)
+                d_rate, d_turn = _cross(unit, rate0), _cross(unit, turn0)
+                d_pull = _add(_cross(unit, pull0), _cross(d_turn, origin))
+                d_pull = _add(d_pull, _carried(rate0, d_rate, origin, relative_speed))
+                d_turn = _add(d_turn, _cross(d_rate, relative_rate))
+                turned = _changed_wrench(state, body, parameters, link, moment, (d_rate, d_turn, d_pull))
+                slower = _scale(-1.0, unit)
+                d_pull = _carried(rate0, slower, arm, relative_speed)
+                d_turn = _cross(slower, relative_rate)
+                biased = _changed_wrench(state, body, parameters, link, moment, (slower, d_turn, d_pull))
                 for i in range(3):
                     wrenches[k, link, i] = -mass * unit[i]
                     wrenches[k, link, 3 + i] = -field[i]
-                d_rate, d_turn, d_pull = _cross(unit, rate0), _cross(unit, turn0), _cross(unit, pull0)
-                d_pull = _add(d_pull, _cross(d_turn, origin))
-                d_pull = _add(d_pull, _cross(d_rate, _add(carried, relative_speed)))
-                d_pull = _add(d_pull, _cross(rate0, _cross(d_rate, origin)))
-                d_turn = _add(d_turn, _cross(d_rate, relative_rate))
-                force = _add(_scale(mass, d_pull), _cross(d_turn, moment))
-                force = _add(force, _add(_cross(d_rate, _cross(rate, moment)), _cross(rate, _cross(d_rate, moment))))
-                torque = _add(_cross(origin, force), _cross(moment, d_pull))
-                torque = _add(torque, _rotated_inertia(state, body, parameters, link, d_turn))
-                torque = _add(torque, _cross(d_rate, spin))
-                d_spin = _rotated_inertia(state, body, parameters, link, d_rate)
-                torque = _add(torque, _cross(rate, d_spin))
-                for i in range(3):
-                    wrenches[3 + k, link, i] = force[i]
-                    wrenches[3 + k, link, 3 + i] = torque[i]
-        for column in range(6):
+                    for half in range(2):
+                        wrenches[3 + k, link, 3 * half + i] = turned[half][i]
+                        wrenches[6 + k, link, 3 * half + i] = biased[half][i]
+        for column in range(9):
             _add_wrenches(tree, plan, state, wrenches[column], out[sample, :, column])
 
 

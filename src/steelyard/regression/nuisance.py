@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PRIORS: dict[str, float | tuple[float, float]] = {
     "wrench_offset": (5.0, 0.5),  # N and N m: drift of a six-axis foot sensor between two zeroings
     "accelerometer_bias": 0.1,  # m/s²: turn-on bias of a MEMS accelerometer, 10 mg
+    "gyro_bias": 0.01,  # rad/s: turn-on bias of a MEMS gyroscope, half a degree per second
     "imu_mounting": 0.02,  # rad: a degree of misalignment
     "coulomb_friction": np.inf,
     "presliding_friction": np.inf,
@@ -33,8 +34,11 @@ PRIORS: dict[str, float | tuple[float, float]] = {
 """Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior. Finite ones are set by
 judgement, to the size beside each."""
 
-INERTIAL = ("accelerometer_bias", "imu_mounting")
+INERTIAL = ("accelerometer_bias", "imu_mounting", "gyro_bias")
 """Groups of the base link's inertial sensor, in the order of `add_inertial_errors`."""
+
+OFFSET = ".offset"
+"""Ending of the names of wrench sensors' offsets."""
 
 PRESLIDING = 5e-4
 """Travel (rad or m) of a joint after a reversal until its presliding friction reverses: half a milliradian, as measured
@@ -55,6 +59,20 @@ class Nuisance:
     name: str
     group: str
     prior: float
+
+
+def usual_groups(source: str, *, wrenches: bool, torques: bool) -> tuple[str, ...]:
+    """Return the groups of all sensors used: wrench offsets, errors of an IMU, and friction where torques are used.
+
+    Args:
+        source: Where the base link's motion comes from, as `Motion.source` states it.
+        wrenches: Whether wrench sensors are used.
+        torques: Whether joint torques are.
+    """
+    groups = ["wrench_offset"] if wrenches else []
+    groups += INERTIAL if source == "imu" else ()
+    groups += ["coulomb_friction", "viscous_friction"] if torques else []
+    return tuple(groups)
 
 
 def plan_nuisance(
@@ -79,7 +97,7 @@ def plan_nuisance(
         if group == "wrench_offset":
             force, moment = default if isinstance(default, tuple) else (default, default)
             columns += [
-                Nuisance(f"{source.name}.offset", group, force if source.axis.startswith("f") else moment)
+                Nuisance(f"{source.name}{OFFSET}", group, force if source.axis.startswith("f") else moment)
                 for source in sensing.measured
             ]
         elif group in INERTIAL:
@@ -132,13 +150,13 @@ def nuisance_columns(
         plan: The rows.
         motion: The samples.
         force_columns: ``H`` of the measured sources, shape (n, n_rows, n_measured).
-        inertial: What `add_inertial_errors` computes, where a column needs it, shape (n, n_rows, 6).
+        inertial: What `add_inertial_errors` computes, where a column needs it, shape (n, n_rows, 9).
         sensing: What is measured.
         bandwidth: Cutoff (Hz) to which the torques were smoothed, where they were.
     """
     count = len(motion.q)
     out = np.zeros((count, plan.row_count, len(columns)))
-    offsets = {f"{source.name}.offset": number for number, source in enumerate(sensing.measured)}
+    offsets = {f"{source.name}{OFFSET}": number for number, source in enumerate(sensing.measured)}
     torque_rows: dict[str, int] = {}
     for row, body in enumerate(plan.rows.torque_bodies):
         torque_rows.setdefault(model.bodies[int(body)].joint.name, plan.rows.first_torque_row + row)

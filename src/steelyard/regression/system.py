@@ -33,7 +33,7 @@ class RowTerms(NamedTuple):
             shape (n, n_rows, n_measured).
         floor: The same for the noise of each region, where rows are whitened, shape (n, n_rows, 6 n_regions).
         unknown: The same for each unknown force, shape (n, n_rows, n_unknown).
-        inertial: Derivatives of ``Y φ`` to errors of the inertial sensor, if they are nuisances, shape (n, n_rows, 6).
+        inertial: Derivatives of ``Y φ`` to errors of the inertial sensor, if they are nuisances, shape (n, n_rows, 9).
         required: ``Y φ`` for each of some parameters, shape (n_parameters, n, n_rows).
     """
 
@@ -144,10 +144,11 @@ class System:
         count, tree = len(motion.q), self.model.tree
         inertial = any(column.group in INERTIAL for column in self.nuisance)
         sizes = (len(plan.measured.bodies), len(plan.floor.bodies) * (self.noise is not None), len(plan.unknown.bodies))
-        measured, floor, unknown, errors = (np.zeros((count, plan.row_count, size)) for size in (*sizes, 6 * inertial))
+        measured, floor, unknown, errors = (np.zeros((count, plan.row_count, size)) for size in (*sizes, 9 * inertial))
         terms = RowTerms(measured, floor, unknown, errors, np.zeros((len(parameters), count, plan.row_count)))
         shaped = [np.ascontiguousarray(each, dtype=np.float64).reshape(-1, PARAMETER_COUNT) for each in parameters]
         base = self.model.frame(self.base).body
+        lever = self._inertial_lever(base)
         for block, states in spread_blocks(tree, base, motion):
             if regressor is not None:
                 fill_regressor(tree.arrays, plan.rows, states, self.columns, regressor[block])
@@ -155,10 +156,17 @@ class System:
                 if maps.size:
                     fill_force_map(tree.arrays, plan.rows, states, sources, maps[block])
             if inertial:
-                add_inertial_errors(tree.arrays, plan.rows, states, base, self.model.parameters, terms.inertial[block])
+                add_inertial_errors(
+                    tree.arrays, plan.rows, states, base, lever, self.model.parameters, terms.inertial[block]
+                )
             for each, required in zip(shaped, terms.required, strict=True):
                 add_required_forces(tree.arrays, plan.rows, states, each, required[block])
         return terms
+
+    def _inertial_lever(self, base: int) -> FloatArray:
+        """Return the place of the base link's first inertial sensor in its frame, shape (3,); zeros without one."""
+        frames = [self.model.frame(imu.frame) for imu in self.model.setup.imus]
+        return next((frame.placement.translation for frame in frames if frame.body == base), np.zeros(3))
 
     def nuisance_columns(
         self, plan: RowPlan, motion: TreeMotion, terms: RowTerms, bandwidth: float | None

@@ -12,7 +12,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     model, clean = reference("g1"), rich_motion("g1")
     held, wider = [], []
     for seed in range(40):
-        base = identify(model, gather_evidence(model, with_noise(clean, seed)), method="base").base
+        base = identify(model, gather_evidence(model, with_noise(clean, seed), nuisance=()), method="base").base
         true = base.of(truth("g1").ravel())
         low, high = base.intervals().T
         held.append((low <= true) & (true <= high))
@@ -29,21 +29,23 @@ def test_samples_that_say_nothing_new_do_not_narrow_the_intervals():
 
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 1)
-    once = identify(model, gather_evidence(model, motion), method="base").base
+    once = identify(model, gather_evidence(model, motion, nuisance=()), method="base").base
     rows = np.repeat(np.arange(len(motion)), 10)
     filtered = replace(motion._at(rows, 10.0 * motion.sample_rate), bandwidth=0.5 * motion.sample_rate)
-    often = identify(model, gather_evidence(model, replace(filtered, time=np.arange(len(rows)) * 1e-3)), method="base")
+    often = identify(
+        model, gather_evidence(model, replace(filtered, time=np.arange(len(rows)) * 1e-3), nuisance=()), method="base"
+    )
     np.testing.assert_allclose(often.base.standard_errors, once.standard_errors, rtol=1e-6)
     assert any("worth" in note for note in often.notes)
     naive = replace(filtered, bandwidth=None, time=np.arange(len(rows)) * 1e-3)
-    claimed = identify(model, gather_evidence(model, naive), method="base").base
+    claimed = identify(model, gather_evidence(model, naive, nuisance=()), method="base").base
     assert np.median(claimed.standard_errors / once.standard_errors) < 0.4
 
 
 def test_statistics_follow_the_paper():
     # [baelemans2013] (13)-(15), from the explicit normal matrix of a small problem.
     model = reference("g1")
-    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 2))
+    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 2), nuisance=())
     base = identify(model, evidence, method="base", parameters=["torso_link", "*elbow*"]).base
     places = [model.parameter_names.index(name) for name in base.names]
     full = evidence.full_factor
@@ -67,7 +69,7 @@ def test_statistics_follow_the_paper():
 
 def test_the_first_base_parameter_is_the_whole_mass():
     model = reference("g1")
-    base = identify(model, gather_evidence(model, rich_motion("g1")), method="base").base
+    base = identify(model, gather_evidence(model, rich_motion("g1"), nuisance=()), method="base").base
     assert base.names[0] == "pelvis.m"
     assert np.isclose(base.values[0], truth("g1")[:, 0].sum(), rtol=1e-9)
     words = base.describe(0)
@@ -78,9 +80,9 @@ def test_the_first_base_parameter_is_the_whole_mass():
 
 def test_base_parameters_do_not_change_from_recording_to_recording():
     model = reference("g1")
-    one = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 3)), method="base").base
+    one = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 3), nuisance=()), method="base").base
     other = identify(
-        model, gather_evidence(model, with_noise(rich_motion("g1").between(50, 250), 4)), method="base"
+        model, gather_evidence(model, with_noise(rich_motion("g1").between(50, 250), 4), nuisance=()), method="base"
     ).base
     assert one.names == other.names
     np.testing.assert_array_equal(one.groupings, other.groupings)
@@ -95,7 +97,7 @@ def test_groupings_are_readable():
 def test_what_has_no_effect_is_not_essential():
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 5, force=20.0, moment=1.0)
-    base = identify(model, gather_evidence(model, motion), method="base").base
+    base = identify(model, gather_evidence(model, motion, nuisance=()), method="base").base
     needed = base.essential
     assert needed[0]
     assert 0 < needed.sum() < base.rank
@@ -110,7 +112,7 @@ def test_what_has_no_effect_is_not_essential():
 
 def test_strong_correlations_are_named():
     model = reference("g1")
-    base = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 6)), method="base").base
+    base = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 6), nuisance=()), method="base").base
     pairs = base.strongest_pairs(4, above=0.0)
     sizes = [abs(value) for *_, value in pairs]
     assert sizes == sorted(sizes, reverse=True)
@@ -121,7 +123,7 @@ def test_strong_correlations_are_named():
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_levels_are_shares(level):
     model = reference("g1")
-    estimate = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 7)))
+    estimate = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 7), nuisance=()))
     with pytest.raises(IdentifiabilityError, match="level"):
         estimate.base.intervals(level)
     with pytest.raises(IdentifiabilityError, match="level"):
@@ -131,7 +133,7 @@ def test_levels_are_shares(level):
 def test_the_share_that_data_decide_grows_with_data():
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 8, force=10.0, moment=0.5)
-    few = identify(model, gather_evidence(model, motion.between(0, 80)), parameters="L").determined
-    many = identify(model, gather_evidence(model, motion), parameters="L").determined
+    few = identify(model, gather_evidence(model, motion.between(0, 80), nuisance=()), parameters="L").determined
+    many = identify(model, gather_evidence(model, motion, nuisance=()), parameters="L").determined
     assert np.all((few >= 0.0) & (few <= 1.0) & (many >= 0.0) & (many <= 1.0))
     assert many.mean() > few.mean()

@@ -57,7 +57,7 @@ def test_a_loaded_estimate_keeps_the_version_that_made_it(estimate, tmp_path, mo
 
 def test_the_corrected_model_is_written_and_read(estimate, tmp_path):
     model = reference("g1")
-    small = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 2)), parameters=["*.m"])
+    small = identify(model, gather_evidence(model, with_noise(rich_motion("g1"), 2), nuisance=()), parameters=["*.m"])
     small.write_model(tmp_path / "g1.urdf")
     again = load_model(tmp_path / "g1.urdf", setup="g1")
     np.testing.assert_allclose(again.parameters, small.parameters, rtol=0.0, atol=1e-12)
@@ -118,7 +118,7 @@ def test_odd_files_are_refused(estimate, tmp_path):
 
 def test_evidence_keeps_what_notes_are_made_of(tmp_path):
     model = reference("g1")
-    evidence = gather_evidence(model, rich_motion("g1"))
+    evidence = gather_evidence(model, rich_motion("g1"), nuisance=())
     evidence.save(tmp_path / "e.npz")
     again = load_evidence(tmp_path / "e.npz")
     assert again.totals == evidence.totals
@@ -129,6 +129,8 @@ def test_evidence_keeps_what_notes_are_made_of(tmp_path):
     force = motion.wrenches["left_foot"][:, 2]
     assert np.isclose(evidence.loads["left_foot.fz"][0], force.mean())
     assert np.isclose(evidence.loads["left_foot.fz"][1], np.sqrt(np.mean(force**2)))
-    both = gather_evidence(model, motion.between(0, 120)) + gather_evidence(model, motion.between(120, 300))
+    both = gather_evidence(model, motion.between(0, 120), nuisance=()) + gather_evidence(
+        model, motion.between(120, 300), nuisance=()
+    )
     assert np.allclose(list(both.loads.values()), list(evidence.loads.values()))
     assert both.travel == evidence.travel

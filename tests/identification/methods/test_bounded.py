@@ -14,7 +14,9 @@ from tests.identification.worlds import reference, rich_motion, with_noise
 @pytest.mark.parametrize("scale", ["spread", "none"])
 def test_bounds_hold_and_the_minimum_is_the_second_solvers(scale):
     model = reference("g1")
-    evidence = gather_evidence(model, with_noise(rich_motion("g1"), 3, force=200.0, moment=20.0), weights=None)
+    evidence = gather_evidence(
+        model, with_noise(rich_motion("g1"), 3, force=200.0, moment=20.0), weights=None, nuisance=()
+    )
     # First moments of the arms alone: few unknowns, all excited, so that the minimum is one point.
     unknowns = choose_parameters(model, ["*shoulder*.my", "*elbow*.mx", "*wrist*.mz", "*hip*.mz"])
     problem = build_problem(evidence, unknowns)
@@ -39,7 +41,7 @@ def test_bounds_hold_and_the_minimum_is_the_second_solvers(scale):
 
 def test_without_binding_bounds_it_is_the_minimum_norm_solution():
     model = reference("g1")
-    evidence = gather_evidence(model, rich_motion("g1"), weights=None)
+    evidence = gather_evidence(model, rich_motion("g1"), weights=None, nuisance=())
     free = identify(model, evidence, method="truncated", c_max=300.0, scale="none")
     bounded = identify(
         model, evidence, method="bounded", c_max=300.0, scale="none", lower={"*.m": -np.inf}, tolerance=1e-12
@@ -49,7 +51,9 @@ def test_without_binding_bounds_it_is_the_minimum_norm_solution():
 
 def test_no_mass_is_negative_with_bounds():
     model = reference("g1")
-    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None)
+    evidence = gather_evidence(
+        model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None, nuisance=()
+    )
     plain = identify(model, evidence, method="truncated", parameters="L", c_max=1e6, scale="none")
     assert plain.parameters[:, 0].min() < 0.0
     assert any("negative" in note for note in plain.notes)
@@ -60,7 +64,7 @@ def test_no_mass_is_negative_with_bounds():
 
 def test_bounds_at_zero_tolerance_are_the_second_solvers_minimum_for_all_masses():
     model = reference("g1")
-    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0))
+    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), nuisance=())
     problem = build_problem(evidence, choose_parameters(model, "L"))
     found = solve_bounded(build_bounded(problem, tolerance=0.0))
     start = problem.unknowns.start[problem.unknowns.chosen]
@@ -75,7 +79,9 @@ def test_bounds_at_zero_tolerance_are_the_second_solvers_minimum_for_all_masses(
 
 def test_other_bounds_do_not_drop_those_of_masses():
     model = reference("g1")
-    evidence = gather_evidence(model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None)
+    evidence = gather_evidence(
+        model, with_noise(rich_motion("g1", count=60), 4, force=50.0, moment=5.0), weights=None, nuisance=()
+    )
     options = {"parameters": "L", "method": "bounded", "c_max": 1e6, "scale": "none"}
     assert identify(model, evidence, lower={"torso_link.m": 9.0}, **options).parameters[:, 0].min() >= 0.0
     identify(model, evidence, **{**options, "parameters": "*.mx"})

@@ -246,7 +246,7 @@ class TestWeights:
 
 @pytest.fixture(scope="module")
 def loud_evidence():
-    return gather_evidence(reference("g1"), with_noise(rich_motion("g1"), 2, force=5.0, moment=0.3))
+    return gather_evidence(reference("g1"), with_noise(rich_motion("g1"), 2, force=5.0, moment=0.3), nuisance=())
 
 
 class TestIdentify:
@@ -271,7 +271,7 @@ class TestIdentify:
         model, share, masses = reference("g1"), [], []
         for seed in range(20):
             true = drawn(model.parameters, 25.0, 200 + seed)
-            evidence = gather_evidence(model, with_noise(rich_motion("g1"), seed, force=5.0, moment=0.3))
+            evidence = gather_evidence(model, with_noise(rich_motion("g1"), seed, force=5.0, moment=0.3), nuisance=())
             factor = evidence.factor.copy()
             change = evidence.dependence @ (true - truth("g1")).ravel()
             factor[:, -1] += factor[:, : len(evidence.independent)] @ change
@@ -313,7 +313,7 @@ class TestIdentify:
         wrong = [link for link, fine in zip(model.links, is_possible(model.parameters), strict=True) if not fine]
         assert wrong
         motion = with_noise(rich_motion("icub"), 2)
-        estimate = identify(model, gather_evidence(model, motion))
+        estimate = identify(model, gather_evidence(model, motion, nuisance=()))
         assert np.all(is_possible(estimate.parameters))
         assert any(wrong[0] in note and "replace them" in note for note in estimate.notes)
         np.testing.assert_array_equal(estimate.reference, model.parameters)

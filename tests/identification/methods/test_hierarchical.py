@@ -130,7 +130,7 @@ def assert_costs_rise(found: Estimate) -> None:
 def test_data_above_nothing_is_the_pseudo_inverse():
     # (5)-(6), on rows stacked as the paper writes them.
     model = reference("g1")
-    evidence = gather_evidence(model, rich_motion("g1"), weights=None)
+    evidence = gather_evidence(model, rich_motion("g1"), weights=None, nuisance=())
     found = hierarchy(model, evidence, levels=[["data"], ["reference"]], scale="none", start="zero").parameters.ravel()
     rows = base_rows(model, rich_motion("g1"))
     flat = rows.reshape(-1, rows.shape[2])

@@ -162,7 +162,7 @@ def test_all_directions_written_out_give_the_answer_of_those_that_were_generated
 def test_without_a_scale_it_is_the_papers_equation():
     # (4) on rows stacked as the paper writes them: base rows in SI units. Bounds on masses are SciPy's.
     model, alpha, share = reference("g1"), 0.5, 0.05
-    evidence = gather_evidence(model, rich_motion("g1"), weights=None)
+    evidence = gather_evidence(model, rich_motion("g1"), weights=None, nuisance=())
     constraints = [*OFF, f"mass_within={share}"]
     found = identify(model, evidence, method="quadratic", alpha=alpha, scale="none", constraints=constraints)
     rows = base_rows(model, rich_motion("g1"))
@@ -370,7 +370,7 @@ def test_noiseless_data_of_a_robot_that_is_allowed_are_explained(method):
     model, true = reference("g1"), truth("g1")
     off = ("mirror=off", "mass_within=off") if method == "hierarchical" else ()
     assert resolve_constraints(model, PHYSICS).worst(true)[0] == 0.0
-    evidence = gather_evidence(model, rich_motion("g1"))
+    evidence = gather_evidence(model, rich_motion("g1"), nuisance=())
     found = identify(model, evidence, method=method, constraints=off)
     assert found.status == "solved"
     assert evidence.cost(found.parameters) < 1e-12 * evidence.cost(model.parameters)

@@ -34,7 +34,7 @@ SETTLED = Mixing(100, 40, 20, 4, 0.8, 1.02, 500.0)
 
 @pytest.fixture(scope="module")
 def evidence():
-    return gather_evidence(reference("g1"), with_noise(rich_motion("g1"), 1), torques=[])
+    return gather_evidence(reference("g1"), with_noise(rich_motion("g1"), 1), torques=[], nuisance=())
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,9 @@ def test_an_estimate_of_an_mjcf_gives_mjcfs(tmp_path) -> None:
     torques = joint_torques(model.with_parameters(1.2 * model.parameters), motion)
     torques = torques + 0.05 * generator.normal(size=torques.shape)
     measured = replace(motion, torques=dict(zip(model.joints, torques.T, strict=True)))
-    draws = identify(model, gather_evidence(model, measured, torques=["*"], weights=None)).sample(3, seed=1)
+    draws = identify(model, gather_evidence(model, measured, torques=["*"], weights=None, nuisance=())).sample(
+        3, seed=1
+    )
     paths = draws.write(tmp_path / "robots")
     assert [path.name for path in paths] == [f"arm-00{index}.xml" for index in range(3)]
     for robot, path in zip(draws, paths, strict=True):

@@ -63,10 +63,10 @@ def test_noise_in_the_regressor_biases_least_squares_and_not_the_instruments():
     plain, by_instruments = [], []
     for seed in range(4):
         motion = shaken(with_noise(exact, seed), 100 + seed)
-        plain.append(scores_of(gather_evidence(model, motion))[0])
+        plain.append(scores_of(gather_evidence(model, motion, nuisance=()))[0])
         # Another run of the same trajectory: as noisy, with noise of its own.
         repeated = shaken(exact, 200 + seed)
-        by_instruments.append(scores_of(gather_with_instruments(model, motion, repeated, follow=None))[0])
+        by_instruments.append(scores_of(gather_with_instruments(model, motion, repeated, follow=None, nuisance=()))[0])
     assert np.mean(np.abs(plain) < 1.96) < 0.7
     # Five hundred samples are few for 213 parameters and noise that is not alike over time.
     assert 0.9 < np.mean(np.abs(by_instruments) < 1.96) < 0.98
@@ -76,7 +76,7 @@ def test_noise_in_the_regressor_biases_least_squares_and_not_the_instruments():
 
 def test_noiseless_motions_give_back_the_truth():
     model, exact = reference("g1"), gentle_motion()
-    evidence = gather_with_instruments(model, exact, shaken(exact, 1), follow=None)
+    evidence = gather_with_instruments(model, exact, shaken(exact, 1), follow=None, nuisance=())
     assert evidence.rank == 213
     wanted = evidence.dependence @ truth("g1").ravel()
     np.testing.assert_allclose(least_squares(evidence), wanted, rtol=1e-7, atol=1e-8)
@@ -84,7 +84,7 @@ def test_noiseless_motions_give_back_the_truth():
 
 def test_least_squares_is_the_same_with_its_correlation_counted():
     model, motion = reference("g1"), with_noise(gentle_motion(), 3)
-    plain, counted = gather_evidence(model, motion), gather_correlated(model, motion)
+    plain, counted = gather_evidence(model, motion, nuisance=()), gather_correlated(model, motion, nuisance=())
     np.testing.assert_allclose(least_squares(counted), least_squares(plain), rtol=1e-8, atol=1e-9)
     # This noise is white: counting must not change the standard errors.
     ratio = scores_of(counted)[1] / scores_of(plain)[1]
@@ -95,7 +95,7 @@ def test_least_squares_is_the_same_with_its_correlation_counted():
 
 def test_every_estimator_works_on_it():
     model, motion = reference("g1"), with_noise(gentle_motion(), 4)
-    evidence = gather_with_instruments(model, motion, shaken(motion, 5), follow=None)
+    evidence = gather_with_instruments(model, motion, shaken(motion, 5), follow=None, nuisance=())
     base = identify(model, evidence, method="base").base
     assert base.rank == 213
     errors = (base.values - base.of(truth("g1").ravel())) / base.standard_errors
@@ -116,20 +116,20 @@ def test_nuisance_columns_come_along():
     evidence = gather_with_instruments(model, pushed, shaken(motion, 7), follow=None, nuisance=["wrench_offset"])
     found = identify(model, evidence, method="base").nuisance
     assert found["left_foot.fz.offset"] - found["right_foot.fz.offset"] == pytest.approx(4.0, abs=2.0)
-    without = scores_of(gather_with_instruments(model, pushed, shaken(motion, 7), follow=None))[0]
+    without = scores_of(gather_with_instruments(model, pushed, shaken(motion, 7), follow=None, nuisance=()))[0]
     scores = scores_of(evidence)[0]
     assert np.std(scores) < np.std(without)
 
 
 def test_evidence_by_instruments_adds_to_its_like_alone():
     model, motion = reference("g1"), with_noise(gentle_motion(), 8)
-    one = gather_with_instruments(model, motion, shaken(motion, 9), follow=None)
-    other = gather_with_instruments(model, with_noise(motion, 10), shaken(motion, 11), follow=None)
+    one = gather_with_instruments(model, motion, shaken(motion, 9), follow=None, nuisance=())
+    other = gather_with_instruments(model, with_noise(motion, 10), shaken(motion, 11), follow=None, nuisance=())
     both = one + other
     assert both.variance == 1.0
     assert np.all(scores_of(both)[1] < scores_of(one)[1])
     with pytest.raises(EvidenceError, match=r"different instruments"):
-        one + gather_evidence(model, motion)
+        one + gather_evidence(model, motion, nuisance=())
 
 
 def test_the_base_link_may_be_another():
@@ -138,14 +138,16 @@ def test_the_base_link_may_be_another():
     assert there.base == "torso_link"
     # Generalised least squares does not depend on the base link.
     np.testing.assert_allclose(
-        gather_evidence(model, there).cost(truth("g1")), gather_evidence(model, motion).cost(truth("g1")), rtol=1e-6
+        gather_evidence(model, there, nuisance=()).cost(truth("g1")),
+        gather_evidence(model, motion, nuisance=()).cost(truth("g1")),
+        rtol=1e-6,
     )
     repeated = shaken(motion, 13)
-    moved = gather_with_instruments(model, there, repeated, follow=None)
-    alike = gather_with_instruments(model, there, move_base(model, repeated, "torso_link"), follow=None)
+    moved = gather_with_instruments(model, there, repeated, follow=None, nuisance=())
+    alike = gather_with_instruments(model, there, move_base(model, repeated, "torso_link"), follow=None, nuisance=())
     np.testing.assert_allclose(moved.factor, alike.factor, rtol=1e-6, atol=1e-6 * np.max(np.abs(alike.factor)))
     with pytest.raises(MotionError, match=r"does not carry"):
-        gather_with_instruments(model, motion, there, follow=None)
+        gather_with_instruments(model, motion, there, follow=None, nuisance=())
 
 
 def test_instruments_follow_what_is_slow_and_nothing_else():
@@ -166,9 +168,9 @@ def test_instruments_at_other_times_are_refused():
     np.testing.assert_array_equal(align(motion, motion.between(10, 50)).q, motion.q[10:50])
     late = replace(motion, time=motion.time + 0.004)
     with pytest.raises(MotionError, match=r"no sample at"):
-        gather_with_instruments(reference("g1"), motion, late)
+        gather_with_instruments(reference("g1"), motion, late, nuisance=())
     with pytest.raises(EvidenceError, match=r"single Motion"):
-        gather_with_instruments(reference("g1"), [motion], motion)
+        gather_with_instruments(reference("g1"), [motion], motion, nuisance=())
 
 
 def test_soles_that_lift_for_a_while_are_understood():
@@ -177,15 +179,15 @@ def test_soles_that_lift_for_a_while_are_understood():
     order = np.argsort(lifting.contacts["left"], kind="stable")[::-1]
     motion = lifting._at(order, lifting.sample_rate)
     motion = with_noise(replace(motion, time=lifting.time), 14)
-    first = begin_second_pass(model, motion)
+    first = begin_second_pass(model, motion, nuisance=())
     unknowns = least_squares(first.evidence)
     left = np.linalg.norm(first.evidence.factor @ np.append(unknowns, -1.0))
     assert np.linalg.norm(first.residual(unknowns)) == pytest.approx(left, rel=1e-9)
-    counted = gather_correlated(model, motion)
+    counted = gather_correlated(model, motion, nuisance=())
     np.testing.assert_allclose(least_squares(counted), unknowns, rtol=1e-6, atol=1e-7)
 
 
 def test_weights_of_samples_are_refused():
     motion = gentle_motion()
     with pytest.raises(EvidenceError, match=r"takes no sample_weights"):
-        gather_correlated(reference("g1"), motion, sample_weights=np.ones(COUNT))
+        gather_correlated(reference("g1"), motion, sample_weights=np.ones(COUNT), nuisance=())

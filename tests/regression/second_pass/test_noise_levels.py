@@ -26,7 +26,7 @@ LEVELS = {"left_foot": (2.0, 0.1), "right_foot": (0.7, 0.1)}
 
 
 def test_the_noise_of_two_sensors_is_told_apart():
-    found = estimate_noise(reference("g1"), noisy(LEVELS, 1))
+    found = estimate_noise(reference("g1"), noisy(LEVELS, 1), nuisance=())
     assert found.settled
     # Whatever the robot does, moments of two feet add to each other at the base link: they share one level.
     wanted = {"left_foot force": 2.0, "left_foot moment and right_foot moment": 0.1, "right_foot force": 0.7}
@@ -42,7 +42,7 @@ def test_no_level_collapses_where_the_rows_hardly_tell_it_apart():
     # likelihood alone is greatest with one foot without any noise, in three of these fourteen.
     equal = {"left_foot": (0.1, 0.15), "right_foot": (0.1, 0.15)}
     for seed in range(14):
-        found = estimate_noise(reference("g1"), noisy(equal, seed, count=80))
+        found = estimate_noise(reference("g1"), noisy(equal, seed, count=80), nuisance=())
         assert found.settled
         for level in found.levels:
             true = 0.15 if "moment" in level.name else 0.1
@@ -51,24 +51,24 @@ def test_no_level_collapses_where_the_rows_hardly_tell_it_apart():
 
 
 def test_it_scales_with_the_noise():
-    once = estimate_noise(reference("g1"), noisy(LEVELS, 2))
+    once = estimate_noise(reference("g1"), noisy(LEVELS, 2), nuisance=())
     # The same noise tenfold: forces that are ten times as large of parameters that are ten times as large.
     motion = noisy(LEVELS, 2)
     often = replace(motion, wrenches={name: 10.0 * values for name, values in motion.wrenches.items()})
-    again = estimate_noise(reference("g1"), often)
+    again = estimate_noise(reference("g1"), often, nuisance=())
     for one, other in zip(once.levels, again.levels, strict=True):
         assert other.level == pytest.approx(10.0 * one.level, rel=0.05)
 
 
 def test_joint_torques_have_their_own():
     torques = ["left_shoulder_pitch_joint", "right_elbow_joint"]
-    found = estimate_noise(reference("g1"), noisy(LEVELS, 3, torque=0.03), torques=torques)
+    found = estimate_noise(reference("g1"), noisy(LEVELS, 3, torque=0.03), torques=torques, nuisance=())
     for joint in torques:
         assert found.weights[joint] == pytest.approx(0.03, rel=0.3)
 
 
 def test_partial_sensing_is_understood():
-    found = estimate_noise(reference("g1"), noisy(LEVELS, 4), withhold=["left_foot.nz"])
+    found = estimate_noise(reference("g1"), noisy(LEVELS, 4), withhold=["left_foot.nz"], nuisance=())
     names = {level.name for level in found.levels}
     assert {"left_foot force", "right_foot force"} <= names
     assert "left_foot.nz" not in found.weights
@@ -80,9 +80,9 @@ def test_right_weights_give_right_and_narrower_intervals():
     plain, weighed = [], []
     for seed in range(12):
         motion = noisy(levels, 50 + seed)
-        weights = estimate_noise(model, motion).weights
+        weights = estimate_noise(model, motion, nuisance=()).weights
         for scores, option in ((plain, "default"), (weighed, weights)):
-            base = identify(model, gather_evidence(model, motion, weights=option), method="base").base
+            base = identify(model, gather_evidence(model, motion, weights=option, nuisance=()), method="base").base
             scores.append((base.values - base.of(true), base.standard_errors))
     errors, stated = np.array(weighed).transpose(1, 0, 2)
     assert 0.9 < np.std(errors / stated) < 1.1
@@ -92,10 +92,10 @@ def test_right_weights_give_right_and_narrower_intervals():
 
 def test_too_short_a_motion_is_refused():
     with pytest.raises(IdentifiabilityError, match="too few to separate noise"):
-        estimate_noise(reference("g1"), noisy(LEVELS, 5).between(0, 30))
+        estimate_noise(reference("g1"), noisy(LEVELS, 5).between(0, 30), nuisance=())
 
 
 def test_it_says_what_it_found():
-    text = estimate_noise(reference("g1"), noisy(LEVELS, 6)).summary()
+    text = estimate_noise(reference("g1"), noisy(LEVELS, 6), nuisance=()).summary()
     assert "left_foot force" in text
     assert "settled" in text

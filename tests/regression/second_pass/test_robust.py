@@ -40,9 +40,9 @@ def test_spikes_wreck_least_squares_and_hardly_move_the_robust_estimate():
     for seed in range(3):
         motion = with_noise(rich_motion("g1"), seed)
         bad, _ = spiked(motion, 100 + seed)
-        clean.append(errors_of(gather_evidence(model, motion))[0])
-        plain.append(errors_of(gather_evidence(model, bad))[0])
-        error, claimed = errors_of(gather_robust(model, bad))
+        clean.append(errors_of(gather_evidence(model, motion, nuisance=()))[0])
+        plain.append(errors_of(gather_evidence(model, bad, nuisance=()))[0])
+        error, claimed = errors_of(gather_robust(model, bad, nuisance=()))
         robust.append(error)
         stated.append(claimed)
     spread = np.sqrt(np.mean(np.square(clean), axis=0))
@@ -57,8 +57,8 @@ def test_it_costs_a_few_percent_where_there_is_nothing_to_be_robust_against():
     plain, robust, stated = [], [], []
     for seed in range(8):
         motion = with_noise(rich_motion("g1"), 200 + seed)
-        plain.append(errors_of(gather_evidence(model, motion))[0])
-        error, claimed = errors_of(gather_robust(model, motion))
+        plain.append(errors_of(gather_evidence(model, motion, nuisance=()))[0])
+        error, claimed = errors_of(gather_robust(model, motion, nuisance=()))
         robust.append(error)
         stated.append(claimed)
     assert np.mean(np.square(robust)) / np.mean(np.square(plain)) < 1.1
@@ -69,7 +69,7 @@ def test_it_costs_a_few_percent_where_there_is_nothing_to_be_robust_against():
 
 def test_the_samples_that_were_hit_are_found():
     bad, hit = spiked(with_noise(rich_motion("g1"), 1), 2)
-    found = huber_weights(reference("g1"), bad)
+    found = huber_weights(reference("g1"), bad, nuisance=())
     assert found.settled
     assert found.weights.shape == (len(bad),)
     assert np.median(found.weights[hit]) < 0.1
@@ -81,29 +81,31 @@ def test_the_samples_that_were_hit_are_found():
 def test_the_scale_is_that_of_the_noise():
     """The default weights are the noise that was put in, so that a whitened row has a standard deviation of one."""
     bad, _ = spiked(with_noise(rich_motion("g1"), 3), 4)
-    assert huber_weights(reference("g1"), bad).scale == pytest.approx(1.0, abs=0.1)
+    assert huber_weights(reference("g1"), bad, nuisance=()).scale == pytest.approx(1.0, abs=0.1)
 
 
 def test_partial_sensing_is_understood():
     bad, hit = spiked(with_noise(rich_motion("g1"), 5), 6)
-    found = huber_weights(reference("g1"), bad, withhold=["left_foot.nz"])
+    found = huber_weights(reference("g1"), bad, withhold=["left_foot.nz"], nuisance=())
     assert np.median(found.weights[hit]) < 0.2
 
 
 def test_what_makes_no_sense_is_refused():
     motion = with_noise(rich_motion("g1"), 7)
     with pytest.raises(IdentifiabilityError, match=r"too few to separate outliers"):
-        huber_weights(reference("g1"), motion.between(0, 36))
+        huber_weights(reference("g1"), motion.between(0, 36), nuisance=())
     with pytest.raises(EvidenceError, match=r"single Motion"):
-        huber_weights(reference("g1"), [motion])
+        huber_weights(reference("g1"), [motion], nuisance=())
 
 
 def test_samples_that_say_nothing_new_do_not_narrow_robust_intervals():
     model = reference("g1")
     motion = with_noise(rich_motion("g1"), 1)
-    once = identify(model, gather_robust(model, motion), method="base").base
+    once = identify(model, gather_robust(model, motion, nuisance=()), method="base").base
     rows = np.repeat(np.arange(len(motion)), 5)
     often = replace(motion._at(rows, 5.0 * motion.sample_rate), bandwidth=0.5 * motion.sample_rate)
-    again = identify(model, gather_robust(model, replace(often, time=np.arange(len(rows)) * 2e-3)), method="base").base
+    again = identify(
+        model, gather_robust(model, replace(often, time=np.arange(len(rows)) * 2e-3), nuisance=()), method="base"
+    ).base
     ratio = np.median(again.standard_errors / once.standard_errors)
     assert 0.85 < ratio < 1.1

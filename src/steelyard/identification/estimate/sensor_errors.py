@@ -20,7 +20,8 @@ class SensorErrors:
 
     Attributes:
         recording: Name of the recording where it is known, else its identity.
-        values: By name, N, N m, m/s².
+        values: By name, N, N m, m/s², rad/s. Offsets that drift have a value for each knot of time, whose names end
+            with the seconds since the start: ``left_foot.fx.offset@120s``.
         standard_errors: Likewise; from the noise and from the uncertainty of the parameters.
     """
 
@@ -49,7 +50,7 @@ def read_sensor_errors(
     names = {each["sha256"]: each["name"] for each in evidence.preparation.get("recordings", ())}
     found = []
     for each in done.errors:
-        errors = np.sqrt(np.maximum(np.diagonal(each.covariance(spread)), 0.0))
+        errors = each.standard_errors(spread)
         found.append(
             SensorErrors(
                 names.get(each.recording, each.recording),
@@ -61,6 +62,12 @@ def read_sensor_errors(
 
 
 def mean_errors(found: tuple[SensorErrors, ...]) -> dict[str, float]:
-    """Return the mean of all recordings' errors, by name."""
-    names = dict.fromkeys(name for each in found for name in each.values)
-    return {name: float(np.mean([each.values[name] for each in found if name in each.values])) for name in names}
+    """Return the mean over all recordings of each error, by name; of one that drifts, over the knots of time first."""
+    means: dict[str, list[float]] = {}
+    for each in found:
+        knots: dict[str, list[float]] = {}
+        for name, value in each.values.items():
+            knots.setdefault(name.partition("@")[0], []).append(value)
+        for name, values in knots.items():
+            means.setdefault(name, []).append(float(np.mean(values)))
+    return {name: float(np.mean(values)) for name, values in means.items()}

@@ -88,7 +88,7 @@ def begin_second_pass(model: Model, motion: Motion, *, sample_weights: Any = Non
     """
     if not isinstance(motion, Motion):
         raise EvidenceError(f"a second pass takes a single Motion, not {type(motion).__name__}")
-    evidence = gather_evidence(model, motion, sample_weights=sample_weights, **options)
+    evidence = gather_evidence(model, motion, sample_weights=sample_weights, drift=False, **options)
     options.pop("workers", None)
     return SecondPass(motion, evidence, build_system(model, motion, **options))
 

@@ -9,7 +9,7 @@ likelihood's maximum is often at zero for one of them. A prior on the ratios of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def estimate_noise(
     torques: Sequence[str] | None = None,
     withhold: Sequence[str] = (),
     unknown_wrenches: Sequence[str] = (),
-    nuisance: Sequence[str] = (),
+    nuisance: Sequence[str] | Literal["auto"] = "auto",
     priors: dict[str, float] | None = None,
 ) -> NoiseLevels:
     """Estimate the noise of each sensor from the residual of a fit.
@@ -141,7 +141,7 @@ def estimate_noise(
         torques: As for `gather_evidence`, and so are the others.
         withhold: Sensors or components to treat as not measured.
         unknown_wrenches: Frames at which an unknown wrench acts.
-        nuisance: Groups of nuisance columns.
+        nuisance: Groups of nuisance columns, or "auto".
         priors: Standard deviations of their priors.
 
     Raises:
