@@ -39,7 +39,11 @@ def gram(evidence) -> np.ndarray:
 def test_choices_are_made_and_said(prepared) -> None:
     assert prepared.base == "imu"
     assert prepared.imu == "pelvis"
-    assert prepared.nuisance == ("wrench_offset", "accelerometer_bias", "imu_mounting")
+    assert prepared.nuisance == ("wrench_offset", "accelerometer_bias", "imu_mounting", "gyro_bias")
+    assert (
+        "estimated beside the parameters: offsets of the wrench sensors, bias of the accelerometer and bias of the "
+        "gyroscope (for each recording by itself); mounting angles of the inertial sensor"
+    ) in prepared.remarks
     assert {each.name for each in prepared.recordings} == {"dance.csv", "sway.csv"}
     assert all(each.cutoff >= 2.0 for each in prepared.recordings)
     assert all(0.01 < each.noise["left_foot.fx"] < 2.0 for each in prepared.recordings)

@@ -28,6 +28,7 @@ from steelyard.report import REPORT_PARTS
 
 if TYPE_CHECKING:
     from steelyard.cli.demo_run import DemoResult
+    from steelyard.recording import Recording
 
 FOLDER = Path("steelyard-demo")
 REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS = (
@@ -135,25 +136,32 @@ def write_demo(
 
 def write_demo_report(path: Path, result: DemoResult, command: str) -> None:
     """Write the report of the demo: estimate, validation, both motions, offsets, balance, and the truth."""
-    from steelyard.cli.demo_run import SENSORS  # noqa: PLC0415  (it needs the laboratory)
-    from steelyard.report import Report, show_balance, trace_motions  # noqa: PLC0415  (slow to import)
+    from steelyard.regression import PRIORS  # noqa: PLC0415  (slow to import)
+    from steelyard.report import Purpose, Report, show_balance, trace_motions  # noqa: PLC0415  (slow to import)
 
     truth, estimate = result.truth, result.estimate
-    training, unseen = result.dense
-    traces = (
-        trace_motions(estimate, [training], name="dance", purpose="training", truth=truth, nuisance=SENSORS),
-        trace_motions(estimate, [unseen], name="reach", purpose="unseen", truth=truth, nuisance=SENSORS),
-    )
+    motions: dict[Purpose, Recording] = {"training": result.training, "unseen": result.unseen}
+    traces = [
+        trace_motions(
+            estimate,
+            result.prepared.motions(recording, dense=True),
+            name=recording.name,
+            purpose=purpose,
+            truth=truth,
+            nuisance=tuple(PRIORS),
+        )
+        for purpose, recording in motions.items()
+    ]
     Report(
         estimate,
         evidence=result.evidence,
         validation=result.validation,
-        traces=traces,
+        traces=tuple(traces),
         calibration=result.calibration,
         truth=truth.parameters,
         true_offsets=truth.offsets,
         further=(show_balance(result.runs),),
-        remarks=(*(f"dance: {note}" for note in training.notes), *(f"reach: {note}" for note in unseen.notes)),
+        remarks=result.prepared.remarks,
         command=command,
     ).write(path)
 

@@ -24,8 +24,9 @@ from steelyard.laboratory import (
     simulate_balance,
 )
 from steelyard.model import Model, TotalMass, affine_distance, match_pattern, project_to_interior
-from steelyard.motion import Motion, reconstruct_motion
-from steelyard.regression import Evidence, estimate_noise, gather_evidence
+from steelyard.preparation import Preparation, prepare
+from steelyard.recording import Recording
+from steelyard.regression import Evidence
 from steelyard.validation import Validation, validate
 
 if TYPE_CHECKING:
@@ -53,9 +54,6 @@ CALIBRATED = ("*_hip_*", "*_knee_*", "*_ankle_*", "waist_*")
 
 SCALE_STEP = 0.05
 """Resolution of the scale that the robot is put on, kg. Set by judgement: that of a floor scale."""
-
-SENSORS = ("wrench_offset", "accelerometer_bias", "imu_mounting")
-"""Nuisance groups that are estimated together with the parameters."""
 
 STEPS: Mapping[str, float] = {
     "Simulating the motions: limp, dance, reach": 12.0,
@@ -120,9 +118,9 @@ class DemoResult:
         scale: Mass of the robot on a scale, kg.
         truth: The true robot.
         calibration: The estimated encoder offsets.
-        training: The motion that was identified from.
-        unseen: The motion that was validated on.
-        dense: Both motions with every sample, for plots.
+        training: The recording that was identified from.
+        unseen: The recording that was validated on.
+        prepared: What was chosen before identification.
         evidence: The Evidence of the training motion.
         estimate: The estimate.
         validation: The validation on the unseen motion.
@@ -134,9 +132,9 @@ class DemoResult:
     scale: float
     truth: Truth
     calibration: Offsets
-    training: Motion
-    unseen: Motion
-    dense: tuple[Motion, Motion]
+    training: Recording
+    unseen: Recording
+    prepared: Preparation
     evidence: Evidence
     estimate: Estimate
     validation: Validation
@@ -256,17 +254,12 @@ def run_demo(
     calibration = calibrate(model, limp.recording, joints=_observable_joints(model))
     on_step(next(steps))
     known = calibration.values
-    training = reconstruct_motion(model, dance.recording, offsets=known)
-    noise = estimate_noise(model, training, nuisance=SENSORS)
-    evidence = gather_evidence(model, training, weights=noise.weights, nuisance=SENSORS)
+    prepared = prepare(model, dance.recording, offsets=known)
+    evidence = prepared.gather()
     scale = SCALE_STEP * round(truth.model.total_mass / SCALE_STEP)
     estimate = identify(model, evidence, constraints=[TotalMass(scale, 0.5 * SCALE_STEP)])
     on_step(next(steps))
-    unseen = reconstruct_motion(model, reach.recording, offsets=known)
-    validation = validate(estimate, unseen, truth=truth, nuisance=SENSORS)
-    whole, whole_unseen = (
-        reconstruct_motion(model, trial.recording, offsets=known, decimate=False) for trial in (dance, reach)
-    )
+    validation = validate(estimate, reach.recording, truth=truth)
     on_step(next(steps))
     identified = model.with_parameters(estimate.parameters)
     controllers: dict[str, tuple[Model, Mapping[str, float]]] = {
@@ -288,9 +281,9 @@ def run_demo(
         scale=scale,
         truth=truth,
         calibration=calibration,
-        training=training,
-        unseen=unseen,
-        dense=(whole, whole_unseen),
+        training=dance.recording,
+        unseen=reach.recording,
+        prepared=prepared,
         evidence=evidence,
         estimate=estimate,
         validation=validation,

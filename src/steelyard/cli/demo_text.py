@@ -112,7 +112,7 @@ def _identification(result: DemoResult) -> Chapter:
     ]
     informed = float(estimate.determined[:, 0].mean())
     return Chapter(
-        f"Identification: {result.training.time[-1] - result.training.time[0]:.0f} s of dance, and the scale",
+        f"Identification: {result.training.duration:.0f} s of dance, and the scale",
         (
             *_table([["error of the masses, RMS", "CAD", "identified"], *rows, *further]),
             "",

@@ -96,7 +96,14 @@ class Delays:
         return {name: delay.value for name, delay in self.by_sensor.items()}
 
 
-def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | None, cutoff: float) -> Delays:
+def estimate_lags(
+    model: Model,
+    segments: Sequence[Recording],
+    *,
+    imu: str | None,
+    cutoff: float,
+    offsets: Mapping[str, float] | None = None,
+) -> Delays:
     """Estimate the delays of an IMU and of all wrench sensors relative to the encoders.
 
     Minimises the residual of the base equation over all lags jointly, with model errors and sensor offsets eliminated,
@@ -108,6 +115,7 @@ def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | Non
         imu: The IMU whose link is the base link; None uses the first sole instead, and estimates the delays of the
             wrench sensors alone.
         cutoff: Cutoff of the motion, Hz.
+        offsets: Encoder offsets, added to the readings, rad or m by joint.
 
     Raises:
         MotionError: The segments are too short, or there is no wrench sensor in them.
@@ -119,7 +127,7 @@ def estimate_lags(model: Model, segments: Sequence[Recording], *, imu: str | Non
     misfits: list[float] = []
     settled = False
     for _ in range(_MOST_ITERATIONS):
-        equation = _linearise(model, segments, lags, imu, cutoff)
+        equation = _linearise(model, segments, lags, imu, cutoff, offsets)
         misfits.append(_misfit(equation))
         step = _solve_step(equation.triangle)
         for name, change in zip(lags, np.clip(step, -_STEP_LIMIT, _STEP_LIMIT), strict=True):
@@ -139,7 +147,12 @@ def _wrench_sensors(model: Model, segment: Recording) -> list[str]:
 
 
 def _linearise(
-    model: Model, segments: Sequence[Recording], lags: Mapping[str, float], imu: str | None, cutoff: float
+    model: Model,
+    segments: Sequence[Recording],
+    lags: Mapping[str, float],
+    imu: str | None,
+    cutoff: float,
+    offsets: Mapping[str, float] | None,
 ) -> BaseEquation:
     """Build the base equation at some lags: required wrench, measured wrench, and its derivative by each lag."""
     motions: list[Motion] = []
@@ -150,7 +163,7 @@ def _linearise(
             segment.time[0] + LONGEST_DELAY, segment.time[-1] - LONGEST_DELAY
         )
         base: Base = "imu" if imu is not None else "sole"
-        motion = reconstruct_motion(model, shifted, base=base, imu=imu, cutoff=cutoff, decimate=False)
+        motion = reconstruct_motion(model, shifted, base=base, imu=imu, cutoff=cutoff, offsets=offsets, decimate=False)
         step = max(1, round(motion.sample_rate / (3.0 * cutoff)))
         motions.append(motion.thinned(step))
         derivatives[motions[-1]] = differentiate_measured(motion).thinned(step)

@@ -218,7 +218,9 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
     )
 
 
-def estimate_delays(model: Model, recording: Recording, *, imu: str | None = None) -> Delays:
+def estimate_delays(
+    model: Model, recording: Recording, *, imu: str | None = None, offsets: Mapping[str, float] | None = None
+) -> Delays:
     """Estimate the delays of the wrench sensors and an IMU relative to the encoders, with confidence intervals.
 
     ``recording.without_delays(delays.values)`` corrects them.
@@ -227,6 +229,7 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
         model: The model.
         recording: The recording; the minute with the most motion is used.
         imu: Name of the IMU; by default the first of the setup.
+        offsets: Encoder offsets, added to the readings, rad or m by joint.
 
     Raises:
         MotionError: No segment is long enough, or no wrench sensor is recorded.
@@ -240,7 +243,7 @@ def estimate_delays(model: Model, recording: Recording, *, imu: str | None = Non
     names = [each.name for each in model.setup.imus if f"{each.name}.accel.x" in recording.values]
     chosen = imu if imu is not None else next(iter(names), None)
     with one_blas_thread():
-        return estimate_lags(model, segments, imu=chosen, cutoff=CUTOFF)
+        return estimate_lags(model, segments, imu=chosen, cutoff=CUTOFF, offsets=offsets)
 
 
 def _check_with_model(

@@ -14,6 +14,7 @@ from steelyard.preparation.sensor_choices import (
     choose_common_base,
     choose_delays,
     choose_error_groups,
+    describe_groups,
     find_noise,
     pool_noise,
 )
@@ -79,9 +80,10 @@ def prepare(
     remarks = [f"{recording.name}: {note}" for recording in shelf for note in recording.notes]
     source_name, imu, sole = choose_common_base(model, shelf, None if base == "auto" else base, remarks)
     groups = choose_error_groups(model, shelf, source_name) if nuisance == "auto" else tuple(nuisance)
+    remarks += describe_groups(groups, shared=shared_offsets)
     late: Mapping[str, float] = {}
     if delays in ("auto", "all"):
-        late = choose_delays(model, shelf, imu, remarks, clear=delays == "auto", on_step=on_step)
+        late = choose_delays(model, shelf, imu, remarks, offsets=added, clear=delays == "auto", on_step=on_step)
     elif delays is not None:
         late = dict(delays)  # type: ignore[arg-type]
     prepared: list[PreparedRecording] = []

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, MotionError
 from steelyard.inspection import estimate_delays
 from steelyard.recording import sensor_of
-from steelyard.regression import estimate_noise, usual_groups
+from steelyard.regression import GROUP_WORDS, OWN_GROUPS, estimate_noise, usual_groups
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
@@ -72,12 +72,23 @@ def choose_error_groups(model: Model, recordings: Iterable[Recording], base: Bas
     return usual_groups(base, wrenches=has_wrenches(model, recordings), torques=torques)
 
 
+def describe_groups(groups: Sequence[str], *, shared: bool) -> list[str]:
+    """Return what is estimated beside the parameters, in a sentence; none where nothing is."""
+    own = in_words([GROUP_WORDS[group] for group in groups if group in OWN_GROUPS])
+    robot = in_words([GROUP_WORDS[group] for group in groups if group not in OWN_GROUPS])
+    whose = "common to all recordings" if shared else "for each recording by itself"
+    parts = [f"{own} ({whose})"] if own else []
+    parts += [robot] if robot else []
+    return [f"estimated beside the parameters: {'; '.join(parts)}"] if parts else []
+
+
 def choose_delays(
     model: Model,
     recordings: Iterable[Recording],
     imu: str | None,
     remarks: list[str],
     *,
+    offsets: Mapping[str, float],
     clear: bool,
     on_step: Callable[[str, Recording | None], None],
 ) -> dict[str, float]:
@@ -88,6 +99,7 @@ def choose_delays(
         recordings: The recordings.
         imu: The IMU whose link is the base link.
         remarks: Where sentences are added.
+        offsets: Encoder offsets, added to the readings.
         clear: Whether to return the clear delays only: above `CLEAR_DELAY`, with an interval that excludes zero. All of
             them serve better where two recordings are compared.
         on_step: Called with what is about to be done, and the recording.
@@ -98,7 +110,7 @@ def choose_delays(
             continue
         on_step(f"Estimating delays in {recording.name}", recording)
         try:
-            delays = estimate_delays(model, recording, imu=imu)
+            delays = estimate_delays(model, recording, imu=imu, offsets=offsets)
         except MotionError as error:
             remarks.append(f"{recording.name}: sensor delays were not estimated: {error}")
             continue

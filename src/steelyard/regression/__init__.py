@@ -6,7 +6,7 @@ from steelyard.regression.evidence_key import EvidenceKey
 from steelyard.regression.evidence_storage import load_evidence
 from steelyard.regression.gathering import gather_evidence, residuals
 from steelyard.regression.noise import DEFAULT_NOISE, FLOOR_SHARE, plan_noise
-from steelyard.regression.nuisance import PRIORS, Nuisance, plan_nuisance, usual_groups
+from steelyard.regression.nuisance import GROUP_WORDS, PRIORS, Nuisance, belongs_to, plan_nuisance, usual_groups
 from steelyard.regression.origins import Origin, merge_origins, shared_seconds
 from steelyard.regression.recording_errors import OWN_GROUPS, RecordingErrors
 from steelyard.regression.reduction import reduce_rows
@@ -20,6 +20,7 @@ from steelyard.regression.system import System, present_forces
 __all__ = [
     "DEFAULT_NOISE",
     "FLOOR_SHARE",
+    "GROUP_WORDS",
     "OWN_GROUPS",
     "PRIORS",
     "RANK_FLOOR",
@@ -34,6 +35,7 @@ __all__ = [
     "Sensing",
     "System",
     "all_columns",
+    "belongs_to",
     "complete_vectors",
     "dependence_on",
     "estimate_noise",

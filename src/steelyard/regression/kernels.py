@@ -319,10 +319,8 @@ def add_inertial_errors(tree, plan, states, base, lever, parameters, out):
         pull0 = _vector(state, base, PROPER_ACCELERATION)
         for link in range(links):
             body = plan.link_bodies[link]
-            mass = parameters[link, 0]
-            own = parameters[link, 1], parameters[link, 2], parameters[link, 3]
-            moment = _rotate(state, body, own)
-            origin = _vector(state, body, POSITION)
+            mass, origin = parameters[link, 0], _vector(state, body, POSITION)
+            moment = _rotate(state, body, (parameters[link, 1], parameters[link, 2], parameters[link, 3]))
             about = _add(_scale(mass, origin), moment)
             rate = _vector(state, body, ANGULAR_VELOCITY)
             relative_speed = _add(_vector(state, body, VELOCITY), _cross(origin, rate0))
@@ -337,9 +335,8 @@ def add_inertial_errors(tree, plan, states, base, lever, parameters, out):
                 d_turn = _add(d_turn, _cross(d_rate, relative_rate))
                 turned = _changed_wrench(state, body, parameters, link, moment, (d_rate, d_turn, d_pull))
                 slower = _scale(-1.0, unit)
-                d_pull = _carried(rate0, slower, arm, relative_speed)
-                d_turn = _cross(slower, relative_rate)
-                biased = _changed_wrench(state, body, parameters, link, moment, (slower, d_turn, d_pull))
+                changes = slower, _cross(slower, relative_rate), _carried(rate0, slower, arm, relative_speed)
+                biased = _changed_wrench(state, body, parameters, link, moment, changes)
                 for i in range(3):
                     wrenches[k, link, i] = -mass * unit[i]
                     wrenches[k, link, 3 + i] = -field[i]

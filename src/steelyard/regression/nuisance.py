@@ -34,6 +34,20 @@ PRIORS: dict[str, float | tuple[float, float]] = {
 """Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior. Finite ones are set by
 judgement, to the size beside each."""
 
+GROUP_WORDS = {
+    "wrench_offset": "offsets of the wrench sensors",
+    "accelerometer_bias": "bias of the accelerometer",
+    "gyro_bias": "bias of the gyroscope",
+    "imu_mounting": "mounting angles of the inertial sensor",
+    "coulomb_friction": "Coulomb friction",
+    "presliding_friction": "presliding friction",
+    "viscous_friction": "viscous friction",
+    "rotor_inertia": "rotor inertia",
+    "torque_offset": "offsets of the torque sensors",
+    "torque_ripple": "torque ripple",
+}
+"""Groups of nuisance columns in words."""
+
 INERTIAL = ("accelerometer_bias", "imu_mounting", "gyro_bias")
 """Groups of the base link's inertial sensor, in the order of `add_inertial_errors`."""
 
@@ -59,6 +73,11 @@ class Nuisance:
     name: str
     group: str
     prior: float
+
+
+def belongs_to(name: str, group: str) -> bool:
+    """Return whether a nuisance column of this name is of a group."""
+    return name.endswith(OFFSET) if group == "wrench_offset" else group in name.split(".")
 
 
 def usual_groups(source: str, *, wrenches: bool, torques: bool) -> tuple[str, ...]:

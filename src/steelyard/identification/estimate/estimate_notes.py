@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.identification.methods.solution import PHYSICAL
 from steelyard.model import is_possible
 from steelyard.motion import GRAVITY
-from steelyard.regression import PRIORS
+from steelyard.regression import GROUP_WORDS, PRIORS, belongs_to
 from steelyard.wording import count, in_words
 
 if TYPE_CHECKING:
@@ -161,7 +161,13 @@ def _about_sensors(estimate: Estimate, evidence: Evidence) -> Iterator[str]:
 def _about_offsets(estimate: Estimate, evidence: Evidence) -> Iterator[str]:
     key = evidence.key
     vertical = [name for name in key.measured if name.endswith(".fz")]
-    if estimate.model.base != "floating" or not vertical or any(name.endswith(".offset") for name in key.nuisance):
+    estimated = (*key.nuisance, *key.own)
+    if estimated and not evidence.preparation:
+        groups = [group for group in GROUP_WORDS if any(belongs_to(name, group) for name in estimated)]
+        found = in_words([GROUP_WORDS[group] for group in groups])
+        yield f"Estimated beside the parameters: {found}. nuisance=() trusts the sensors instead."
+    found_offsets = any(belongs_to(name, "wrench_offset") for name in estimated)
+    if estimate.model.base != "floating" or not vertical or found_offsets:
         return
     usual = PRIORS["wrench_offset"]
     force = usual[0] if isinstance(usual, tuple) else usual
