@@ -12,6 +12,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import qr
+from scipy.linalg.lapack import dorgqr, dormqr
 
 from steelyard.exceptions import EvidenceError
 from steelyard.model import model_spread
@@ -31,6 +33,9 @@ OFFSET_SPREAD = (30.0, 3.0)
 """Prior standard deviations (N, N m) of a wrench sensor's offset. Set by judgement: wide enough that an untared
 sensor's offset is not taken for another mounting."""
 
+_WORK = 64
+"""Columns of LAPACK's workspace, for each column of a matrix: as many as its block size on common processors."""
+
 
 @dataclass(frozen=True, eq=False)
 class BaseEquation:
@@ -40,12 +45,18 @@ class BaseEquation:
         columns: The model's wrench and the requested columns, projected onto the complement of the unknowns, shape
             (n_rows, 1 + n_columns). The priors' rows are the last.
         samples: Index of each row's sample, −1 for the priors' rows, shape (n_rows,).
-        unknowns: Orthonormal basis of the eliminated unknowns, shape (n_rows, n_unknowns).
+        reflectors: LAPACK's Householder reflectors of the eliminated unknowns, and their scales.
     """
 
     columns: FloatArray
     samples: np.ndarray[tuple[int], np.dtype[np.int64]]
-    unknowns: FloatArray
+    reflectors: tuple[FloatArray, FloatArray]
+
+    @cached_property
+    def unknowns(self) -> FloatArray:
+        """Orthonormal basis of the eliminated unknowns, shape (n_rows, n_unknowns)."""
+        factor, scales = self.reflectors
+        return np.asarray(dorgqr(factor, scales, lwork=_WORK * factor.shape[1])[0])
 
     @cached_property
     def triangle(self) -> FloatArray:
@@ -105,8 +116,17 @@ def build_base_equation(system: System, motions: Sequence[Motion], columns: Colu
     unknowns.append(np.diag(priors))
     columns_by_motion.append(np.zeros((len(priors), columns_by_motion[0].shape[1])))
     samples.append(np.full(len(priors), -1))
-    eliminated, given = np.linalg.qr(np.concatenate(unknowns)).Q, np.concatenate(columns_by_motion)
-    return BaseEquation(given - eliminated @ (eliminated.T @ given), np.concatenate(samples), eliminated)
+    reflectors = qr(np.concatenate(unknowns), mode="raw", overwrite_a=True, check_finite=False)[0]
+    left = _project_out(reflectors, np.concatenate(columns_by_motion))
+    return BaseEquation(left, np.concatenate(samples), reflectors)
+
+
+def _project_out(reflectors: tuple[FloatArray, FloatArray], columns: FloatArray) -> FloatArray:
+    """Project columns onto the complement of the unknowns; forming a basis of them takes as long as factoring them."""
+    factor, scales = reflectors
+    turned = dormqr("L", "T", factor, scales, columns, _WORK * columns.shape[1])[0]
+    turned[: len(scales)] = 0.0
+    return np.ascontiguousarray(dormqr("L", "N", factor, scales, turned, _WORK * columns.shape[1])[0])
 
 
 def block_jackknife_covariance(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard.kinematics.blas import one_blas_thread
 from steelyard.kinematics.chain_motion import FrameMotion, move_along, place_bodies
 from steelyard.kinematics.quaternions import angular_motion, multiply, normalised, without_jumps
-from steelyard.kinematics.rotations import axis_rotations, cross, quaternion_rotations
+from steelyard.kinematics.rotations import cross, quaternion_rotations
 from steelyard.kinematics.tree import JOINT_CODES, Tree, TreeArrays, TreeMotion, traverse
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ __all__ = [
     "TreeArrays",
     "TreeMotion",
     "angular_motion",
-    "axis_rotations",
     "compile_kernel",
     "compiled",
     "cross",

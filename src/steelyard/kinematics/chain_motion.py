@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steelyard.kinematics.rotations import axis_rotations, cross, quaternion_rotations
+from steelyard.kinematics.rotations import cross, quaternion_rotations, times_constant, turn_about
 from steelyard.kinematics.tree import JOINT_CODES
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def place_joint(tree: Tree, body: int, rotation: FloatArray, position: FloatArra
         q: Joint positions without the floating base, shape (n, n_q).
     """
     kind, start = tree.kinds[body], tree.arrays.q_starts[body]
-    turned = rotation @ tree.rotations[body]
+    turned = times_constant(rotation, tree.rotations[body])
     origin = moved = position + rotation @ tree.translations[body]
     axis = turned @ tree.axes[body]
     if kind == _PRISMATIC:
@@ -56,7 +56,7 @@ def place_joint(tree: Tree, body: int, rotation: FloatArray, position: FloatArra
     elif kind == _BALL:
         turned = turned @ quaternion_rotations(q[:, start : start + 4])
     elif kind != _FIXED:
-        turned = turned @ axis_rotations(tree.axes[body], q[:, start])
+        turned = turn_about(turned, tree.axes[body], q[:, start])
     return JointPlacement(turned, moved, axis, origin)
 
 
@@ -98,7 +98,7 @@ class FrameMotion:
         """Return the motion of another frame of the same body, placed in this one."""
         arm = self.rotation @ placement.translation
         return FrameMotion(
-            self.rotation @ placement.rotation,
+            times_constant(self.rotation, placement.rotation),
             self.position + arm,
             self.angular_velocity,
             self.angular_acceleration,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -227,20 +228,23 @@ def _play(
     steps, size = _STEPS * len(rows), compiled.nq + compiled.nv
     states, forces = np.empty((steps + 1, size)), np.empty((steps + 1, compiled.nsensordata))
     commands, believed = np.empty((steps, len(start) - 7)), np.empty((len(rows), 2))
-    states[0, : compiled.nq], states[0, compiled.nq :], forces[0] = data.qpos, data.qvel, data.sensordata
+    # Views of MuJoCo's memory, taken once: each access takes as long as copying the values.
+    qpos, qvel, sensed, ctrl, applied = data.qpos, data.qvel, data.sensordata, data.ctrl, data.qfrc_applied
+    states[0, : compiled.nq], states[0, compiled.nq :], forces[0] = qpos, qvel, sensed
+    within = TIME_STEP * np.arange(_STEPS)[:, None]
     done = 0
     for number, row in enumerate(rows.tolist()):
         command = controller.update(row, sensors.read(number, done, states, forces))
         believed[number] = controller.com
-        for step in range(_STEPS):
-            commands[done] = command.positions + sensors.remaining + step * TIME_STEP * command.speeds
+        commands[done : done + _STEPS] = command.positions + sensors.remaining + within * command.speeds
+        for _ in range(_STEPS):
             # The first three generalised forces of a free body are a force at its origin, in world axes.
-            data.ctrl[:], data.qfrc_applied[:3] = commands[done], pull[done]
+            ctrl[:], applied[:3] = commands[done], pull[done]
             mujoco.mj_step(compiled, data)
             # Sensor values belong to the state before a step.
-            forces[done] = data.sensordata
+            forces[done] = sensed
             done += 1
-            states[done, : compiled.nq], states[done, compiled.nq :] = data.qpos, data.qvel
+            states[done, : compiled.nq], states[done, compiled.nq :] = qpos, qvel
         if _has_fallen(states[done], course.q[row]):
             break
     return collect_states(world, states[: done + 1], forces[:done], commands[:done]), believed[: done // _STEPS]
@@ -250,8 +254,9 @@ def _has_fallen(state: FloatArray, planned: FloatArray) -> bool:
     """Return whether a robot lies on the floor, or its simulation diverged."""
     if not np.all(np.isfinite(state)):
         return True
-    tilt = pin.log3(pin.Quaternion(state[3], state[4], state[5], state[6]).normalized().matrix())
-    return bool(np.linalg.norm(tilt) > 2.0 * FALL_TILT or abs(1.0 - state[2] / planned[2]) > FALL_DROP)
+    height, w, x, y, z = state[2:7].tolist()
+    tilt = 2.0 * math.atan2(math.hypot(x, y, z), abs(w))
+    return tilt > 2.0 * FALL_TILT or abs(1.0 - height / planned[2]) > FALL_DROP
 
 
 def _judge(

@@ -197,6 +197,7 @@ class Controller:
         imu = model.setup.imus[0]
         self._imu = built.getFrameId(imu.frame)
         self._weight = GRAVITY * model.total_mass
+        self._moment_arms = np.array([_moment_arms(foot.stand) for foot in self._footing.feet])
         # Estimated centre of mass and velocity, and the difference of the commanded ones from the plan.
         self.com = np.array(self.plan.com[0, 0])
         self._velocity = np.zeros(2)
@@ -253,12 +254,12 @@ class Controller:
         built, data = self._footing.pinocchio, self._footing.data
         q = np.concatenate([self._footing.model.neutral[:7], readings.positions])
         centre = pin.centerOfMass(built, data, q)
-        pin.updateFramePlacements(built, data)
         root = data.oMi[1]
-        feet = [root.actInv(data.oMf[foot.frame]) for foot in self._footing.feet]
+        feet = [root.actInv(pin.updateFramePlacement(built, data, foot.frame)) for foot in self._footing.feet]
         stands = [foot.stand for foot in self._footing.feet]
         by_legs = _mean_rotation([stand.rotation @ foot.rotation.T for stand, foot in zip(stands, feet, strict=True)])
-        by_sensor = readings.rotation @ (root.rotation.T @ data.oMf[self._imu].rotation).T
+        imu = pin.updateFramePlacement(built, data, self._imu)
+        by_sensor = readings.rotation @ (root.rotation.T @ imu.rotation).T
         turn = by_legs @ pin.exp3(INERTIAL_SHARE * pin.log3(by_legs.T @ by_sensor))
         load = np.maximum(readings.soles[:, 0], 1.0)
         roots = np.array(
@@ -268,13 +269,16 @@ class Controller:
 
     def _zmp(self, soles: FloatArray) -> FloatArray | None:
         """Return the measured zero-moment point, shape (2,); None below `LEAST_LOAD`."""
-        total, moment = 0.0, np.zeros(2)
-        for foot, (force, along, across) in zip(self._footing.feet, soles, strict=True):
-            # Weighted by force, so that a foot without load does not contribute.
-            rotation, origin = foot.stand.rotation[:2, :2], foot.stand.translation[:2]
-            moment += force * origin + rotation @ np.array([-across, along])
-            total += force
+        # Weighted by force, so that a foot without load does not contribute.
+        moment = np.einsum("fij,fj->i", self._moment_arms, soles)
+        total = float(soles[:, 0].sum())
         return moment / total if total > LEAST_LOAD * self._weight else None
+
+
+def _moment_arms(stand: pin.SE3) -> FloatArray:
+    """Return what a sole's fz, nx, ny add to the zero-moment point times the total force, shape (2, 3)."""
+    rotation = stand.rotation[:2, :2]
+    return np.column_stack([stand.translation[:2], rotation[:, 1], -rotation[:, 0]])
 
 
 def _mean_rotation(turns: list[FloatArray]) -> FloatArray:

@@ -55,6 +55,9 @@ class FeedbackSensors:
         bias = [truth.biases.get(f"{imu}.orientation.{axis}", 0.0) for axis in "xyz"]
         self._turns = np.stack(turns, axis=1) + np.array(bias)
         self._instruments = (sensors.force, sensors.moment, sensors.moment)
+        self._resolutions = np.array([each.resolution for each in self._instruments])
+        # From MuJoCo's positions to Pinocchio's configuration.
+        self._order = np.concatenate([[0, 1, 2, 4, 5, 6, 3], world.q_columns])
         self._soles = np.array([self._sole_errors(foot.sole.wrench, truth.biases) for foot in world.footing.feet])
 
     def _sole_errors(self, name: str | None, biases: Mapping[str, float]) -> FloatArray:
@@ -80,32 +83,32 @@ class FeedbackSensors:
         """
         columns, sensors = self._world.q_columns, self._sensors
         positions = states[self._late(step, sensors.encoder), columns] - self.remaining + self._encoder[number]
-        q = self._configuration(states[self._late(step, sensors.orientation)])
-        pin.framesForwardKinematics(self._built, self._data, q)
-        rotation = self._data.oMf[self._imu].rotation @ self._mounting @ pin.exp3(self._turns[number])
+        self._place(states[self._late(step, sensors.orientation)])
+        placed = pin.updateFramePlacement(self._built, self._data, self._imu)
+        rotation = placed.rotation @ self._mounting @ pin.exp3(self._turns[number])
         row = max(0, min(self._late(step, sensors.force), step - 1))
         soles = self._read_soles(number, row, states, forces)
         return FeedbackReadings(_quantise(positions, sensors.encoder.resolution), rotation, soles)
 
     def _read_soles(self, number: int, row: int, states: FloatArray, forces: FloatArray) -> FloatArray:
-        wrenches = self._world.foot_readings(forces[row : row + 1])[0]
-        pin.framesForwardKinematics(self._built, self._data, self._configuration(states[row]))
-        read = np.empty((len(wrenches), 3))
-        for sole, (foot, wrench) in enumerate(zip(self._world.footing.feet, wrenches, strict=True)):
-            own = self._data.oMf[foot.frame].actInv(pin.Force(wrench)).vector
-            values = own[[2, 3, 4]] + self._soles[sole, :, number]
-            read[sole] = [
-                _quantise(value, each.resolution) for value, each in zip(values, self._instruments, strict=True)
-            ]
-        return read
+        self._place(states[row])
+        read = np.empty((len(self._world.footing.feet), 3))
+        for sole, (foot, wrench) in enumerate(
+            zip(self._world.footing.feet, self._world.foot_wrenches(forces[row]), strict=True)
+        ):
+            read[sole] = pin.updateFramePlacement(self._built, self._data, foot.frame).actInv(wrench).vector[2:5]
+        return _quantise(read + self._soles[:, :, number], self._resolutions)
 
     def _late(self, step: int, instrument: Instrument) -> int:
         return max(0, step - round(instrument.delay / TIME_STEP))
 
-    def _configuration(self, state: FloatArray) -> FloatArray:
-        """Return Pinocchio's configuration of a state of MuJoCo, shape (position_size,)."""
-        return np.concatenate([state[:3], state[[4, 5, 6, 3]], state[self._world.q_columns]])
+    def _place(self, state: FloatArray) -> None:
+        """Compute the placements of the joints in a state of MuJoCo."""
+        pin.forwardKinematics(self._built, self._data, state[self._order])
 
 
-def _quantise(values: FloatArray, step: float) -> FloatArray:
-    return np.asarray(step * np.round(values / step)) if step else np.asarray(values)
+def _quantise(values: FloatArray, step: float | FloatArray) -> FloatArray:
+    """Round values to multiples of a step; a step of zero leaves them as they are."""
+    if not np.any(step):
+        return np.asarray(values)
+    return np.where(step, step * np.round(values / np.where(step, step, 1.0)), values)

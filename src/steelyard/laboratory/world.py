@@ -43,7 +43,7 @@ _CONTACT = {"solref": [0.01, 1.0], "solimp": [0.9, 0.93, 1e-3, 0.5, 2.0], "solre
 not chatter. On a stiffer floor they do: at ``solimp`` 0.99 TALOS' feet chatter with newtons above 200 Hz."""
 
 _GROUND = "ground"
-_FORCE, _TORQUE, _POINT = slice(1, 4), slice(4, 7), slice(7, 10)
+_FORCE, _TORQUE, _POINT, _WRENCH = slice(1, 4), slice(4, 7), slice(7, 10), slice(1, 7)
 _SPEC_BITS = (
     1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND)
     | 1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE)
@@ -146,6 +146,11 @@ class World:
         force = -values[..., _FORCE]
         moment = -values[..., _TORQUE] + cross(values[..., _POINT], force)
         return np.concatenate([force, moment], axis=-1)
+
+    def foot_wrenches(self, sensor_values: FloatArray) -> list[Any]:
+        """Return the same of a single instant, shape (n_sensor_values,), as Pinocchio's forces."""
+        values = sensor_values[: 10 * len(self.footing.feet)].reshape(-1, 10)
+        return [pin.SE3(np.eye(3), each[_POINT]).act(pin.Force(-each[_WRENCH])) for each in values]
 
     def self_contacts(self, sensor_values: FloatArray) -> FloatArray:
         """Return the number of contacts of the robot with itself, shape (n,)."""

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.signal import welch
 
 from steelyard.kinematics import without_jumps
 from steelyard.motion.segments import interpolate_gaps
@@ -149,6 +148,8 @@ def estimate_acceleration_spectra(
 
 def _powers(parts: Sequence[Recording], group: ChannelGroup, rate: float, length: int) -> tuple[FloatArray, FloatArray]:
     """Return the power densities of accelerations, shape (n, n_columns), and the sensors' own rates, Hz."""
+    from scipy.signal import welch  # noqa: PLC0415  (slow to import: it would be a third of the start of every command)
+
     power = np.zeros((length // 2 + 1, len(group.columns)))
     rates = np.zeros(len(group.columns))
     seconds = 0.0

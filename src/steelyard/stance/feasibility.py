@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pinocchio as pin
 
-from steelyard.kinematics import cross
 from steelyard.stance.collision import joint_ranges
 from steelyard.stance.support import inside_margin, zero_moment_points
 
@@ -173,10 +172,7 @@ def required_efforts(footing: Footing, q: FloatArray, v: FloatArray, a: FloatArr
     efforts = pin.rnea(built, data, q, v, a)
     # Inverse dynamics does not compute joint placements in the world; computing the Jacobians does.
     pin.computeJointJacobians(built, data, q)
-    root = data.oMi[1]
-    force = root.rotation @ efforts[:3]
-    moment = root.rotation @ efforts[3:6] + cross(root.translation, force)
-    total = np.concatenate([force, moment])
+    total = data.oMi[1].act(pin.Force(efforts[:6])).vector
     torques = np.array(efforts[6:])
     for foot, share in zip(footing.feet, footing.load_sharing @ total, strict=True):
         pin.updateFramePlacement(built, data, foot.frame)

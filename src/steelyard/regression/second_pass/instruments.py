@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.signal import butter, sosfiltfilt
 
 from steelyard.exceptions import EvidenceError, MotionError
 from steelyard.kinematics import one_blas_thread
@@ -132,6 +131,8 @@ def follow_slowly(instruments: Motion, motion: Motion, frequency: float) -> Moti
             f"instruments cannot follow below {frequency} Hz where there are {motion.sample_rate:g} samples a second; "
             f"choose a frequency below {0.4 * motion.sample_rate:g} Hz, or None"
         )
+    from scipy.signal import butter, sosfiltfilt  # noqa: PLC0415  (slow to import)
+
     sections = butter(_ORDER, frequency, fs=motion.sample_rate, output="sos")
     padding = min(len(motion) - 1, round(3.0 * motion.sample_rate / frequency))
     states = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.kinematics import one_blas_thread
@@ -95,9 +95,9 @@ def huber_weights(model: Model, motion: Motion, **options: Any) -> HuberWeights:
                 f"{len(motion)} samples give {int(rows.sum())} equations, too few to separate outliers from "
                 f"{first.system.width - 1} parameters; record longer"
             )
-        limits = np.sqrt(chi2.ppf(FULL, np.maximum(rows, 1)))
+        limits = np.sqrt(_chi_squared(FULL, rows))
         # The median sample of Gaussian noise, less the share of its residual that the parameters absorb.
-        middles = np.sqrt(chi2.median(np.maximum(rows, 1)) * spare / rows.sum())
+        middles = np.sqrt(_chi_squared(0.5, rows) * spare / rows.sum())
         weights, current = np.ones(len(motion)), first
         rounds, change, greatest = 0, np.inf, np.inf
         while rounds < _MOST_ROUNDS:
@@ -152,3 +152,8 @@ def _count_rows(first: SecondPass) -> FloatArray:
     return np.concatenate(
         [np.any(first.rows(piece) != 0.0, axis=2).sum(axis=1) for piece in first.motion.chunks(CHUNK)]
     )
+
+
+def _chi_squared(share: float, freedoms: FloatArray) -> FloatArray:
+    """Return quantiles of chi-squared distributions; scipy.stats, which has them too, is slow to import."""
+    return np.asarray(2.0 * gammaincinv(0.5 * np.maximum(freedoms, 1), share))
