@@ -3,7 +3,8 @@
 Parity: the README's Python, ``steelyard identify``, and gathering in separate processes with one saved Preparation,
 for one file, three files in any order, and a fixed arm. Sensors that were zeroed between recordings: each recording's
 own offsets against one that all share, and against known ones. Time and memory of ``steelyard identify`` against
-another checkout (``--against DIR``). ``--part PART...`` runs some parts only, ``--seed`` other robots.
+another checkout (``--against DIR``). Memory on a recording of 1 GB. ``--part PART...`` runs some parts only, ``--seed``
+other robots.
 """
 
 from __future__ import annotations
@@ -250,10 +251,74 @@ def speed(study: Study, against: Path) -> None:
             )
 
 
+LARGE_BYTES = 1_000_000_000
+PERIOD = 60
+
+
+def repeat_messages(path: Path, out: Path, size: int) -> float:
+    """Writes the messages of an MCAP file again and again, each time later, until the file is that large.
+
+    Returns:
+        Seconds of motion in the file.
+    """
+    from mcap.reader import make_reader  # noqa: PLC0415  (for this part alone)
+    from mcap.writer import CompressionType, Writer  # noqa: PLC0415
+
+    with path.open("rb") as file:
+        messages = [
+            (schema, channel, message.log_time, bytes(message.data))
+            for schema, channel, message in make_reader(file).iter_messages()
+        ]
+    rounds = 0
+    with out.open("wb") as file:
+        # As robots log: in chunks that are not compressed.
+        writer = Writer(file, compression=CompressionType.NONE)
+        writer.start(profile="ros2")
+        channels: dict[int, int] = {}
+        while file.tell() < size:
+            for schema, channel, time_ns, content in messages:
+                if channel.id not in channels:
+                    number = writer.register_schema(schema.name, schema.encoding, schema.data)
+                    channels[channel.id] = writer.register_channel(
+                        channel.topic, channel.message_encoding, number, dict(channel.metadata)
+                    )
+                later = bytearray(content)
+                # Every message begins with its header: four bytes of encapsulation, then the stamp's seconds.
+                seconds = int.from_bytes(later[4:8], "little") + PERIOD * rounds
+                later[4:8] = seconds.to_bytes(4, "little")
+                moved = time_ns + PERIOD * rounds * 1_000_000_000
+                writer.add_message(channels[channel.id], moved, bytes(later), moved)
+            rounds += 1
+        writer.finish()
+    return float(PERIOD * rounds)
+
+
+def large(study: Study) -> None:
+    """Measures the memory of ``steelyard identify`` with a report on a recording of 1 GB."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        recording = sy.simulate(sy.load_model("g1"), "dance", seed=SEED, duration=float(PERIOD)).recording
+        # The last sample of one round would stand at the first of the next.
+        recording.between(0.0, PERIOD - 1e-3).write(folder / "minute.mcap")
+        seconds = repeat_messages(folder / "minute.mcap", folder / "large.mcap", LARGE_BYTES)
+        begun = time.perf_counter()
+        done = run("-c", _MEASURE, "identify", "g1", folder / "large.mcap", "-o", folder / "out", "--quiet")
+        spent = time.perf_counter() - begun
+        peak = float(done.stderr.split()[-1]) / 1024.0
+        if not (folder / "out" / "report.html").exists():
+            raise RuntimeError(f"no report was written: {done.stderr}")
+        size = (folder / "large.mcap").stat().st_size / 1e9
+        note = f"MB above the imports; {size:.2f} GB, {seconds / 60.0:.0f} minutes of motion, {spent:.0f} s"
+        study.figures.append(
+            Figure("identify with report, 1 GB of MCAP: peak memory", peak, 600.0, at_least=False, note=note)
+        )
+
+
 def main() -> int:
     """Runs the study."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.road")
-    parser.add_argument("--part", nargs="*", choices=["parity", "zeroing", "speed"], default=["parity", "zeroing"])
+    parser.add_argument("--part", nargs="*", choices=["parity", "zeroing", "speed", "large"],
+                        default=["parity", "zeroing", "large"])  # fmt: skip
     parser.add_argument("--seed", type=int, default=SEED, help="first seed of the robots")
     parser.add_argument("--against", type=Path, help="another checkout, for the part speed")
     options = parser.parse_args()
@@ -268,6 +333,8 @@ def main() -> int:
         if options.against is None:
             parser.error("the part speed needs --against DIR")
         speed(study, options.against.resolve())
+    if "large" in options.part:
+        large(study)
     return study.finish()
 
 

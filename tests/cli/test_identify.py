@@ -284,7 +284,7 @@ def test_without_a_word_sensors_are_heard_and_doubted(run):
     late = sy.estimate_delays(model, recording).values["pelvis"]
     assert late == pytest.approx(0.002, abs=0.001)
     motion = sy.reconstruct_motion(model, recording.without_delays({"pelvis": late}))
-    sensors = ["wrench_offset", "accelerometer_bias", "imu_mounting"]
+    sensors = ["wrench_offset", "accelerometer_bias", "imu_mounting", "gyro_bias"]
     noise = sy.estimate_noise(model, motion, nuisance=sensors)
     expected = sy.identify(model, sy.gather_evidence(model, motion, weights=noise.weights, nuisance=sensors))
     code, printed, told = run("g1", "dance.npz", "--full-json")

@@ -49,8 +49,8 @@ def unpack(packed: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
 def compress_text(text: str | bytes) -> str:
     """Compress a text with gzip and encode it as base64; the page decompresses it."""
     content = text.encode("utf-8") if isinstance(text, str) else text
-    # Without a time stamp the same report gives the same file.
-    return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
+    # Without a time stamp the same report gives the same file. Level 6 takes half of the time of 9, for 1 % more bytes.
+    return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode("ascii")
 
 
 def as_json(value: Any) -> str:

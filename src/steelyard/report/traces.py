@@ -5,7 +5,10 @@ A second pass over the motion at given parameters, as for a validation, that kee
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -138,10 +141,11 @@ def trace_motions(
     predictor, _ = plan_predictor(estimate, first, truth, nuisance=nuisance)
     plan = predictor.plan
     collector = _Collector(estimate.model, predictor.sensing.torques, CANDIDATES[: len(predictor.parameters)])
-    with one_blas_thread():
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for motion in chain([first], stream):
-            for piece in motion.chunks(_PIECE):
-                collector.add(piece, predictor.predict(piece, plan))
+            pieces = list(motion.chunks(_PIECE))
+            for piece, predicted in zip(pieces, pool.map(partial(predictor.predict, plan=plan), pieces), strict=True):
+                collector.add(piece, predicted)
     return collector.trace(name, purpose)
 
 

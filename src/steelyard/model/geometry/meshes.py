@@ -79,8 +79,8 @@ def read_mesh_surface(path: Path, _changed: int) -> Surface:
     """
     corners = _binary_stl_corners(path)
     if corners is not None:
-        vertices, indices = np.unique(corners, axis=0, return_inverse=True)
-        triangles = indices.reshape(-1, 3).astype(np.int64)
+        vertices, indices = merge_points(corners)
+        triangles = indices.reshape(-1, 3)
     else:
         mesh = _load_mesh(path)
         vertices = _upright_vertices(path, mesh)
@@ -88,6 +88,26 @@ def read_mesh_surface(path: Path, _changed: int) -> Surface:
         triangles = np.array([(face[0], face[1], face[2]) for face in faces], dtype=np.int64).reshape(-1, 3)
     triangles.setflags(write=False)
     return Surface(_read_only(vertices), triangles)
+
+
+def merge_points(points: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Merge equal points.
+
+    Equals ``np.unique(points, axis=0, return_inverse=True)``, which compares rows as records: five times slower.
+
+    Args:
+        points: Shape (n, 3), n at least 1.
+
+    Returns:
+        The points without repetition, in lexicographic order, and the index among them of each point given, shape (n,).
+    """
+    order = np.lexsort(points.T[::-1])
+    ordered = points[order]
+    first = np.ones(len(points), dtype=np.bool_)
+    first[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    indices = np.empty(len(points), dtype=np.int64)
+    indices[order] = np.cumsum(first) - 1
+    return ordered[first], indices
 
 
 def _read_only(array: FloatArray) -> FloatArray:

@@ -167,6 +167,6 @@ def _decimate(surface: Surface, budget: int) -> Surface:
         np.ascontiguousarray(surface.vertices, dtype=np.float32),
         np.ascontiguousarray(surface.triangles, dtype=np.int32),
         target_count=budget,
-        agg=3,
+        agg=7,
     )
     return Surface(np.asarray(vertices, dtype=np.float64), np.asarray(triangles, dtype=np.int64))
