@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.signal import welch
 
-from steelyard.motion import interpolate_gaps
+from steelyard.motion import estimate_power_density, interpolate_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +63,7 @@ def estimate_channel_spectra(segments: Sequence[Recording]) -> dict[str, Channel
     for (rate, _), names in groups.items():
         size = round(_WINDOW * rate)
         powers = [
-            welch(_readings(segment, names), fs=rate, nperseg=size, axis=0, detrend="linear")
+            estimate_power_density(_readings(segment, names), rate, size, detrend="linear")
             for segment in segments
             if _own_rate(segment, names[0]) == rate and len(_readings(segment, names[:1])) >= max(size, _LEAST_READINGS)
         ]

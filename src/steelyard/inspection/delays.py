@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from steelyard.exceptions import MotionError
 from steelyard.inspection.base_equation import block_jackknife_covariance, build_base_equation, plan_system
@@ -219,7 +219,7 @@ def _half_widths(equation: BaseEquation, cutoff: float) -> FloatArray:
     precision = np.full(jacobian.shape[1], 1.0 / _PRIOR**2)
     size = max(1, round(_BLOCK * 3.0 * cutoff))
     covariance, freedom = block_jackknife_covariance(equation, jacobian, residual, size, precision)
-    return np.asarray(student.ppf(0.5 + 0.5 * _CONFIDENCE, freedom) * np.sqrt(np.diag(covariance)))
+    return np.asarray(stdtrit(freedom, 0.5 + 0.5 * _CONFIDENCE) * np.sqrt(np.diag(covariance)))
 
 
 def _misfit(equation: BaseEquation) -> float:

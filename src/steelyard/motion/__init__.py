@@ -14,6 +14,7 @@ from steelyard.motion.encoder_offsets import (
 from steelyard.motion.frame_motion import body_motions, frame_motion, tree_motion
 from steelyard.motion.joint_state import check_offsets
 from steelyard.motion.motion import GRAVITY, Motion, motion_from_arrays, motion_from_generalized
+from steelyard.motion.power_density import estimate_power_density
 from steelyard.motion.reconstruct import Base, reconstruct_motion, stream_motion
 from steelyard.motion.segments import LONGEST_GAP, interpolate_gaps, longest_bridged_gap, sample_rate, split_at_gaps
 from steelyard.motion.smoothing import butterworth
@@ -29,6 +30,7 @@ __all__ = [
     "body_motions",
     "butterworth",
     "check_offsets",
+    "estimate_power_density",
     "frame_motion",
     "interpolate_gaps",
     "longest_bridged_gap",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from steelyard.kinematics import without_jumps
+from steelyard.motion.power_density import estimate_power_density
 from steelyard.motion.segments import interpolate_gaps
 
 if TYPE_CHECKING:
@@ -148,8 +149,6 @@ def estimate_acceleration_spectra(
 
 def _powers(parts: Sequence[Recording], group: ChannelGroup, rate: float, length: int) -> tuple[FloatArray, FloatArray]:
     """Return the power densities of accelerations, shape (n, n_columns), and the sensors' own rates, Hz."""
-    from scipy.signal import welch  # noqa: PLC0415  (slow to import: it would be a third of the start of every command)
-
     power = np.zeros((length // 2 + 1, len(group.columns)))
     rates = np.zeros(len(group.columns))
     seconds = 0.0
@@ -160,9 +159,9 @@ def _powers(parts: Sequence[Recording], group: ChannelGroup, rate: float, length
             values[:, first : first + 4] = without_jumps(values[:, first : first + 4])
         changes = np.diff(interpolate_gaps(part.time, values), n=group.differences, axis=0) * rate**group.differences
         # Subtracting the mean of a fast swing would add low-frequency power; only an accelerometer has one, gravity.
-        detrend = False if group.differences else "constant"
+        detrend: Literal["none", "constant"] = "none" if group.differences else "constant"
         size = min(length, len(changes))
-        power += part.duration * welch(changes, rate, nperseg=size, nfft=length, detrend=detrend, axis=0)[1]
+        power += part.duration * estimate_power_density(changes, rate, size, length=length, detrend=detrend)[1]
         seconds += part.duration
     return power / seconds, rates / seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from steelyard.exceptions import EvidenceError, IdentifiabilityError, MotionError
 from steelyard.inspection import estimate_delays
@@ -25,7 +25,7 @@ CLEAR_DELAY = 1e-3
 """Delay (s) from which a sensor's clock is corrected, if its interval excludes zero. Set by judgement: half a sample at
 the 500 Hz of most robots."""
 
-_NORMAL = float(norm.ppf(0.975))
+_NORMAL = float(ndtri(0.975))
 """Half width of a 95 % interval in standard errors."""
 
 _APART = 3.0

@@ -13,11 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.signal import welch
 
 from steelyard.exceptions import EvidenceError
 from steelyard.kinematics import one_blas_thread
-from steelyard.motion import GRAVITY
+from steelyard.motion import GRAVITY, estimate_power_density
 from steelyard.validation import AXES, CANDIDATES, ROBOT, UNITS, plan_predictor
 
 if TYPE_CHECKING:
@@ -339,7 +338,7 @@ class _Collector:
         segment = min(len(whole), max(_FEWEST_FOR_SPECTRUM, round(_SEGMENT_SECONDS / self._step)))
 
         def density(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-            frequency, power = welch(values, fs=1.0 / self._step, nperseg=segment, detrend="constant", axis=0)
+            frequency, power = estimate_power_density(values, 1.0 / self._step, segment)
             return frequency[1:], np.sqrt(power[1:])
 
         measured = whole[:, 1 + rows]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.fft import next_fast_len
-from scipy.stats import norm, t
+from scipy.special import ndtr, stdtrit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +195,7 @@ class Resamples:
         if len(self.drawn):
             ratios = _root_ratio(self.drawn[:, list(first)].sum(axis=1), self.drawn[:, list(second)].sum(axis=1))
             freedom = self.blocks - 1.0
-            tail = float(norm.cdf(np.sqrt(self.blocks / freedom) * t.ppf(0.5 * (1.0 - level), freedom)))
+            tail = float(ndtr(np.sqrt(self.blocks / freedom) * stdtrit(freedom, 0.5 * (1.0 - level))))
             low, high = (float(value) for value in np.quantile(ratios, [tail, 1.0 - tail]))
         else:
             least = float(np.tan(0.25 * np.pi * (1.0 - level)))

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.stats import f as f_distribution
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import fdtri, ndtri, stdtrit
 
 from steelyard.exceptions import IdentifiabilityError
 from steelyard.regression import RANK_FLOOR, dependence_on, leading_columns
@@ -154,7 +152,7 @@ def half_width(level: float, freedom: float) -> float:
         )
     upper = 0.5 + 0.5 * level
     # Below one degree of freedom the noise is that of the weights, and was not estimated.
-    return float(norm.ppf(upper) if np.isinf(freedom) or freedom < 1.0 else student.ppf(upper, freedom))
+    return float(ndtri(upper) if np.isinf(freedom) or freedom < 1.0 else stdtrit(freedom, upper))
 
 
 def find_base_parameters(problem: Problem, *, few: bool = False) -> BaseParameters:
@@ -233,9 +231,9 @@ def reduce_to_essential(base: BaseParameters, *, level: float = 0.95) -> BoolArr
         scores = np.square(values[left]) / np.diagonal(covariance)[left]
         place = int(left[np.argmin(scores)])
         increase += float(np.min(scores))
-        limit = f_distribution.ppf(level, taken, min(base.freedom, _NO_NOISE))
+        limit = fdtri(taken, min(base.freedom, _NO_NOISE), level)
         if np.isnan(limit):
-            limit = f_distribution.ppf(level, taken, _NO_NOISE)
+            limit = fdtri(taken, _NO_NOISE, level)
         if increase / taken > limit:
             break
         # Conditioning on zero changes the other values and their covariance.

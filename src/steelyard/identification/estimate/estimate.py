@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri
 
 from steelyard.exceptions import IdentifiabilityError, SolverError
 from steelyard.identification.estimate.base_parameters import half_width
@@ -230,7 +230,7 @@ class Estimate:
         # Along fixed directions the unit is rounding: any other difference is far outside.
         far = float(np.sum(np.square(vectors.T @ error) / np.maximum(values, flat)))
         count = max(1, int(np.count_nonzero(values > flat)))
-        limit = f_distribution.ppf(level, count, min(self.freedom, 1e9))
+        limit = fdtri(count, min(self.freedom, 1e9), level)
         return bool(far <= count * limit)
 
     def intervals(self, level: float = 0.95) -> FloatArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from steelyard.arrays import is_finite_number
 from steelyard.exceptions import IdentifiabilityError, SolverError
@@ -342,7 +342,7 @@ def _about_levels(given: HierarchicalProblem, found: Solution) -> list[str]:
         for above in range(number):
             gained = (costs[above + 1] - costs[above]) / max(noise, 1e-300) ** 2
             # The cost rises in no more directions than the data are asked for.
-            if gained <= chi2.isf(_CHANCE, max(given.kept, 1)):
+            if gained <= chdtri(max(given.kept, 1), _CHANCE):
                 continue
             level = found.levels[above]
             rows = system.of(level.contents).rows
