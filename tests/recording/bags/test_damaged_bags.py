@@ -181,10 +181,10 @@ def test_a_packed_database_that_is_cut_off_or_garbage_is_refused(packed, tmp_pat
 @pytest.mark.parametrize(
     "text",
     [
-        # Deeper than the recursion limit of Python; the parser's time grows with the square of the depth.
-        "[" * 400,
-        "a: " + "[" * 400 + "]" * 400,
-        "{a: " * 400 + "}" * 400,
+        # Deep enough for a RecursionError: at 400 the parser does not reach it, and another check refuses them.
+        "[" * 1500,
+        "a: " + "[" * 1500 + "]" * 1500,
+        "{a: " * 1500 + "}" * 1500,
         "x: &x [1]\nrosbag2_bagfile_information: {version: 5, storage_identifier: sqlite3, a: [*x, *x]}",
         "rosbag2_bagfile_information: &x {version: 5, storage_identifier: sqlite3, a: *x}",
         "#" * 10_000_001,
