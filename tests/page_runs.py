@@ -32,7 +32,7 @@ import pytest
 
 import steelyard
 from steelyard import Recording
-from steelyard.cli import main
+from steelyard.cli import demo_run, main
 from tests.humanoids import path_of
 from tests.laboratory.trials import SHORT, robot, short_trial
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCS = Path(__file__).parents[1] / "docs"
+SHORT_DEMO = demo_run.Durations(limp=30.0, dance=30.0, reach=8.0, balance=9.6)
 
 _PIECE = re.compile(
     r"<!-- (?P<comment>.*?) -->|^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```", re.DOTALL | re.MULTILINE
@@ -148,7 +149,13 @@ def _run_command(command: list[str], expected: int) -> str:
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
     argv, sys.argv = sys.argv, command
     try:
-        with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        with (
+            contextlib.redirect_stdout(streams[0]),
+            contextlib.redirect_stderr(streams[1]),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            # The demo's motions have no option to shorten them.
+            patch.setattr(demo_run, "Durations", lambda: SHORT_DEMO)
             code: Any = 0
             try:
                 main()

@@ -14,17 +14,17 @@ import pytest
 from steelyard import load_estimate, load_model, read_offsets
 from steelyard.cli import demo_run
 from steelyard.cli.demo import ESTIMATE, MODEL, NUMBERS, OFFSETS, REPORT
-from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, STEPS, TRUTH, Durations, run_demo
+from steelyard.cli.demo_run import AS_THEY_ARE, CAD, IDENTIFIED, STEPS, TRUTH, run_demo
 from steelyard.cli.demo_text import WIDTH, next_steps, write_chapters
 from steelyard.cli.interrupts import run_in_threads
 from steelyard.exceptions import LaboratoryError
 from steelyard.model.files import packages
 from tests.cli.running import run
 from tests.laboratory.trials import robot
+from tests.page_runs import SHORT_DEMO
 
 command = import_module("steelyard.cli.demo")  # the package's own name for it is the function
 
-SHORT = Durations(limp=30.0, dance=30.0, reach=8.0, balance=9.6)
 FILES = {REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS}
 
 
@@ -32,7 +32,7 @@ FILES = {REPORT, MODEL, ESTIMATE, OFFSETS, NUMBERS}
 def lived():
     """Gives a short story, and the steps that were told on the way."""
     said = []
-    return run_demo(robot("g1"), durations=SHORT, on_step=said.append), tuple(said)
+    return run_demo(robot("g1"), durations=SHORT_DEMO, on_step=said.append), tuple(said)
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def _play(
     steps, size = _STEPS * len(rows), compiled.nq + compiled.nv
     states, forces = np.empty((steps + 1, size)), np.empty((steps + 1, compiled.nsensordata))
     commands, believed = np.empty((steps, len(start) - 7)), np.empty((len(rows), 2))
-    # Views of MuJoCo's memory, taken once: each access takes as long as copying the values.
+    # Views of MuJoCo's memory, taken once rather than at each of many thousand steps.
     qpos, qvel, sensed, ctrl, applied = data.qpos, data.qvel, data.sensordata, data.ctrl, data.qfrc_applied
     states[0, : compiled.nq], states[0, compiled.nq :], forces[0] = qpos, qvel, sensed
     within = TIME_STEP * np.arange(_STEPS)[:, None]

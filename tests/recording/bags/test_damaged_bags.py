@@ -181,6 +181,7 @@ def test_a_packed_database_that_is_cut_off_or_garbage_is_refused(packed, tmp_pat
 @pytest.mark.parametrize(
     "text",
     [
+        # Deep enough for a RecursionError: at 400 the parser does not reach it, and another check refuses them.
         "[" * 1500,
         "a: " + "[" * 1500 + "]" * 1500,
         "{a: " * 1500 + "}" * 1500,
