@@ -11,7 +11,7 @@ import steelyard as sy
 from tests.cli.running import long_dance, run
 from tests.laboratory.trials import robot, short_trial
 
-SENSORS = ["wrench_offset", "accelerometer_bias", "imu_mounting"]
+SENSORS = ["wrench_offset", "accelerometer_bias", "imu_mounting", "gyro_bias"]
 
 
 @pytest.fixture(scope="module")

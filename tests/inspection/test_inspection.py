@@ -303,7 +303,7 @@ def test_the_lag_found_is_where_the_residual_is_least(trial):
     best = delays.by_sensor["left_foot"].value
     lags = best + np.array([-0.02, -0.004, 0.0, 0.004, 0.02])
     trials = [delays.values | {"left_foot": float(lag)} for lag in lags]
-    curve = [_misfit(_linearise(MODEL, [stretch], trial, "pelvis", 5.0)) for trial in trials]
+    curve = [_misfit(_linearise(MODEL, [stretch], trial, "pelvis", 5.0, {})) for trial in trials]
     assert np.argmin(curve) == 2
     assert curve[0] > curve[1]
     assert curve[4] > curve[3]
