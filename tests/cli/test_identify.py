@@ -323,7 +323,7 @@ def test_a_late_sensor_is_told_and_put_right(run):
     assert "left_foot is" not in printed["right"]
 
 
-def test_offsets_of_sensors_that_were_zeroed_are_not_applied(run, files):
+def test_offsets_of_sensors_that_were_zeroed_are_found_anew(run, files):
     estimate = by_functions("dance")
     unseen = sy.reconstruct_motion(robot("g1"), short_trial("g1", "reach", noise="default").recording)
     asked = ["g1", files / "dance.npz", *ASKED, "--validate", files / "reach.npz", "--full-json"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from steelyard import Model
     from steelyard.arrays import FloatArray
+    from steelyard.identification.estimate.nuisance_fit import NuisanceFit
     from steelyard.regression import Origin
 
 
@@ -21,6 +22,7 @@ class StandIn:
     sensing: dict[str, Any] = field(default_factory=dict)
     origins: tuple[Origin, ...] = ()
     mass_scale: float = 1.0
+    nuisance_fit: NuisanceFit | None = None
     method: str = "claimed"
     status: str = "solved"
 

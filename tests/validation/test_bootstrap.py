@@ -1,11 +1,14 @@
 """The bootstrap's intervals hold what they claim to hold, also for errors with a memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 
 from steelyard.validation import bootstrap
-from steelyard.validation.bootstrap import TOO_FEW_BLOCKS, block_length, draw_blocks
+from steelyard.validation.bootstrap import LEAST_FREEDOM, TOO_FEW_BLOCKS, block_length, draw_blocks
+from steelyard.validation.error_freedom import count_freedom
 
 
 def remembering(generator, count, memory, width=1):
@@ -137,16 +140,53 @@ def test_stretches_far_apart_are_drawn_whole_and_each_sample_as_often_as_any_oth
     np.testing.assert_allclose(draws.drawn[:, 1].mean(), draws.sums[1], rtol=0.02)
 
 
-def test_a_huge_difference_needs_no_blocks():
-    # A constant error has no memory that could be measured; one number a hundredth of another is still no chance.
+def test_errors_without_an_end_of_their_memory_decide_nothing():
     drift = 1.0 + 0.1 * np.linspace(0.0, 1.0, 100)
-    for share, verdict in ((0.01, "real"), (0.3, "undecided"), (30.0, "worse")):
-        squares = np.stack([(share * drift) ** 2, drift**2], axis=1)
-        draws = draw_blocks([squares], [(0, 1)], seed=0)
+    for share in (0.001, 0.3, 30.0):
+        errors = np.stack([share * drift, drift], axis=1)
+        draws = draw_blocks([errors**2], [(0, 1)], seed=0)
         assert not len(draws.drawn)
-        gain = draws.gain([0], [1], 0.95)
-        assert gain.verdict == verdict
-        assert np.isnan(gain.low) == (verdict == "undecided")
+        freedom = count_freedom([errors[:, :1]]), count_freedom([errors[:, 1:]])
+        assert max(freedom) < LEAST_FREEDOM
+        gain = draws.gain([0], [1], 0.95, freedom)
+        assert gain.verdict == "undecided"
+        assert np.isnan(gain.low)
+
+
+@pytest.mark.parametrize(("memory", "rows"), [(0.0, 1), (0.8, 1), (0.95, 1), (0.95, 3)])
+def test_freedom_is_that_of_the_spread_of_mean_squares(memory, rows):
+    """A sum of squares with ν degrees of freedom has the relative variance 2/ν."""
+    sums, counted = [], []
+    for seed in range(300):
+        errors = remembering(np.random.default_rng([seed, 11]), 400, memory, rows)
+        sums.append(np.sum(errors**2))
+        counted.append(count_freedom([errors]))
+    true = 2.0 * np.mean(sums) ** 2 / np.var(sums)
+    # Noise in the covariances of long lags counts as correlation, which is on the safe side.
+    assert 0.2 * true < np.median(counted) < 1.2 * true
+
+
+def test_segments_of_errors_count_as_independent():
+    pieces = [np.full((50, 2), level) for level in (1.0, -1.0, 1.0, -1.0)]
+    assert count_freedom(pieces) == pytest.approx(4.0 * (count_freedom(pieces[:1]) + 0.5) - 0.5)
+    assert count_freedom(pieces[:1]) == pytest.approx(1.0, abs=0.05)
+
+
+def test_few_blocks_of_clear_errors_decide_and_of_equal_ones_do_not():
+    """Chance calls a difference of equal errors significant no more often than the level says."""
+    called, clear = 0, 0
+    for seed in range(200):
+        errors = remembering(np.random.default_rng([seed, 12]), 100, 0.92, 6)
+        for share in (1.0, 0.05):
+            both = np.concatenate([share * errors[:, :3], errors[:, 3:]], axis=1)
+            squares = np.stack([np.sum(both[:, :3] ** 2, axis=1), np.sum(both[:, 3:] ** 2, axis=1)], axis=1)
+            draws = draw_blocks([squares], [(0, 1)], seed=seed)
+            draws = replace(draws, drawn=draws.drawn[:0])
+            gain = draws.gain([0], [1], 0.95, (count_freedom([both[:, :3]]), count_freedom([both[:, 3:]])))
+            called += share == 1.0 and gain.verdict != "undecided"
+            clear += share < 1.0 and gain.verdict == "real"
+    assert called <= 15
+    assert clear >= 190
 
 
 def test_what_is_nearly_the_same_is_no_improvement():

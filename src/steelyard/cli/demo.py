@@ -136,7 +136,6 @@ def write_demo(
 
 def write_demo_report(path: Path, result: DemoResult, command: str) -> None:
     """Write the report of the demo: estimate, validation, both motions, offsets, balance, and the truth."""
-    from steelyard.regression import PRIORS  # noqa: PLC0415  (slow to import)
     from steelyard.report import Purpose, Report, show_balance, trace_motions  # noqa: PLC0415  (slow to import)
 
     truth, estimate = result.truth, result.estimate
@@ -148,7 +147,7 @@ def write_demo_report(path: Path, result: DemoResult, command: str) -> None:
             name=recording.name,
             purpose=purpose,
             truth=truth,
-            nuisance=tuple(PRIORS),
+            sensor_errors=result.validation.sensor_errors if purpose == "unseen" else None,
         )
         for purpose, recording in motions.items()
     ]

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from steelyard.cli.shared_options import (
     Recordings,
     SetupName,
     Withheld,
+    Zeroed,
     check_names,
     choose_nuisances,
 )
@@ -53,9 +54,8 @@ from steelyard.model import Constraint, Model, load_model, parse_constraints
 from steelyard.motion import Base as BaseName
 from steelyard.preparation import naming
 from steelyard.recording import find_format
-from steelyard.regression import PRIORS
-from steelyard.report import Purpose, Report, Trace, check_report_parts, sum_up, trace_motions
-from steelyard.validation import ROBOT, Validation, validate
+from steelyard.report import Report, Trace, check_report_parts, sum_up, trace_motions
+from steelyard.validation import Validation, fit_sensor_errors, validate
 
 _METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
 _DRAWN_FOLDER = "drawn"
@@ -121,10 +121,7 @@ def identify(
             "--validate", metavar="RECORDING", help="Validate the estimate on this recording; may be repeated."
         ),
     ] = None,
-    zeroed: Annotated[
-        bool,
-        typer.Option("--zeroed", help="Sensors were zeroed before the validation: do not apply estimated offsets."),
-    ] = False,
+    zeroed: Zeroed = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -201,10 +198,9 @@ def identify(
     print_summary(console, shown.summary(width=console.width))
 
     validation = None
-    applied = ROBOT if zeroed else tuple(PRIORS)
     if unseen:
         with show_progress(quiet=quiet) as progress, naming(lambda: road.current):
-            validation = validate(estimate, road.on(progress).motions(unseen), nuisance=applied)
+            validation = validate(estimate, road.on(progress).motions(unseen), zeroed=zeroed)
         road.print_notes(console)
         print_summary(console, with_shell_notes(validation).summary())
 
@@ -219,8 +215,7 @@ def identify(
     with show_progress(quiet=quiet) as progress:
         if report:
             road.on(progress)
-            training = _trace(road, estimate, recordings, "training", tuple(PRIORS))
-            page = replace(page, traces=(*training, *_trace(road, estimate, unseen or [], "unseen", applied)))
+            page = replace(page, traces=tuple(_trace(road, estimate, recordings, unseen or [], validation)))
         drawn = None if sample is None else _draw(estimate, sample, progress)
         files, notes = _write(output, names, estimate, validation, page.write if report else None, drawn, force=force)
     _print_end(console, page, files, notes)
@@ -286,13 +281,24 @@ def _draw(estimate: Estimate, count: int, progress: Progress) -> Writer:
 
 
 def _trace(
-    road: PreparedRecordings, estimate: Estimate, paths: Sequence[Path], purpose: Purpose, nuisance: Sequence[str]
-) -> list[Trace]:
-    """Return what the report plots of each recording."""
-    return [
-        trace_motions(estimate, road.motions([path], dense=True), name=path.name, purpose=purpose, nuisance=nuisance)
-        for path in paths
-    ]
+    road: PreparedRecordings,
+    estimate: Estimate,
+    training: Sequence[Path],
+    unseen: Sequence[Path],
+    validation: Validation | None,
+) -> Iterator[Trace]:
+    """Yield what the report plots of each recording, with the sensor errors of that recording."""
+    for path in training:
+        # Of several recordings, each has offsets of its own.
+        own = fit_sensor_errors(estimate, road.motions([path])) if len(training) > 1 else {}
+        yield trace_motions(
+            estimate, road.motions([path], dense=True), name=path.name, purpose="training", sensor_errors=own
+        )
+    known = {} if validation is None else validation.sensor_errors
+    for path in unseen:
+        yield trace_motions(
+            estimate, road.motions([path], dense=True), name=path.name, purpose="unseen", sensor_errors=known
+        )
 
 
 def _parse_constraints(texts: Sequence[str], method: str) -> tuple[Constraint, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,10 +89,14 @@ class PreparedRecordings:
                 _ = sum(evidence)
         return evidence
 
-    def motions(self, paths: Sequence[Path], *, dense: bool = False) -> Iterator[Motion]:
-        """Yield the motions of recordings, piece by piece, one recording after the other."""
+    def motions(self, paths: Sequence[Path], *, dense: bool = False) -> Iterable[Motion]:
+        """Return the motions of recordings, piece by piece, one recording after the other; they can be read again."""
+        return _MotionsOf(self, paths, dense)
+
+    def read_motions(self, paths: Sequence[Path], *, dense: bool, counted: bool) -> Iterator[Motion]:
+        """Yield motions of recordings once; `counted` in what is printed about them."""
         for path in paths:
-            with self._watch(path, counted=not dense) as on_piece:
+            with self._watch(path, counted=counted) as on_piece:
                 yield from self.prepared.motions(path, dense=dense, on_piece=on_piece)
 
     @contextmanager
@@ -140,6 +144,18 @@ class PreparedRecordings:
         for remark in left if not self._printed else ():
             print_note(console, f"  {remark}")
         self._printed |= set(self._used)
+
+
+class _MotionsOf:
+    """Motions of recordings, which count as used when they are read first."""
+
+    def __init__(self, road: PreparedRecordings, paths: Sequence[Path], dense: bool) -> None:
+        self._road, self._paths, self._dense = road, paths, dense
+        self._counted = not dense
+
+    def __iter__(self) -> Iterator[Motion]:
+        counted, self._counted = self._counted, False
+        return self._road.read_motions(self._paths, dense=self._dense, counted=counted)
 
 
 def print_recordings(console: Console, recordings: Sequence[Recording]) -> None:

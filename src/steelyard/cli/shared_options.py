@@ -82,6 +82,14 @@ Withheld = Annotated[
         help="Treat this wrench sensor, or a component such as left_foot.fz, as not measured; may be repeated.",
     ),
 ]
+Zeroed = Annotated[
+    bool | None,
+    typer.Option(
+        "--zeroed/--not-zeroed",
+        help="Whether sensors were zeroed since the training recordings, so that offsets are found on the unseen ones. "
+        "By default that is detected.",
+    ),
+]
 ResultFile = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result to this JSON file.")
 ]

@@ -21,6 +21,7 @@ from steelyard.cli.shared_options import (
     Recordings,
     ResultFile,
     Withheld,
+    Zeroed,
     choose_nuisances,
     complete_nuisances,
 )
@@ -29,8 +30,7 @@ from steelyard.cli.terminal import print_note, print_summary
 from steelyard.identification import load_estimate
 from steelyard.preparation import naming
 from steelyard.recording import find_format
-from steelyard.regression import PRIORS
-from steelyard.validation import ROBOT, preparation_for
+from steelyard.validation import preparation_for
 from steelyard.validation import validate as validate_estimate
 from steelyard.wording import in_words
 
@@ -51,9 +51,7 @@ def validate(
             autocompletion=complete_nuisances,
         ),
     ] = None,
-    zeroed: Annotated[
-        bool, typer.Option("--zeroed", help="The sensors were zeroed since: do not apply estimated offsets.")
-    ] = False,
+    zeroed: Zeroed = None,
     withhold: Withheld = None,
     output: ResultFile = None,
     force: Force = False,
@@ -71,9 +69,6 @@ def validate(
     Example: steelyard validate results/estimate.json reach.mcap
     """
     chosen = choose_nuisances(nuisance)
-    if zeroed and chosen is not None:
-        raise typer.BadParameter("it sets already what is applied; leave out --zeroed", param_hint="--nuisance")
-    applied = chosen if chosen is not None else ROBOT if zeroed else tuple(PRIORS)
     found = load_estimate(estimate)
     prepared = preparation_for(found)
     if offsets is not None:
@@ -89,7 +84,9 @@ def validate(
     with show_progress(quiet=quiet) as progress:
         road = PreparedRecordings(prepared, progress)
         with naming(lambda: road.current):
-            validation = validate_estimate(found, road.motions(recordings), nuisance=applied, withhold=withhold)
+            validation = validate_estimate(
+                found, road.motions(recordings), nuisance=chosen, zeroed=zeroed, withhold=withhold
+            )
     road.print_notes(console)
     if prepared.delays:
         late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in prepared.delays.items()])

@@ -12,7 +12,8 @@ from steelyard.exceptions import EvidenceError, IdentifiabilityError, SolverErro
 from steelyard.identification.estimate.base_parameters import find_base_parameters
 from steelyard.identification.estimate.estimate import Estimate, Fit
 from steelyard.identification.estimate.estimate_notes import write_notes
-from steelyard.identification.estimate.sensor_errors import mean_errors, read_sensor_errors
+from steelyard.identification.estimate.nuisance_fit import fit_nuisances
+from steelyard.identification.estimate.sensor_errors import read_sensor_errors
 from steelyard.identification.methods.reference_bodies import about_projection, impossible_frozen, possible_model
 from steelyard.identification.methods.registry import OPTIONS, SOLVERS, refuse_any
 from steelyard.identification.methods.solution import PHYSICAL, Solution, Task
@@ -118,7 +119,8 @@ def identify(
     shared = {"method": method, "parameters": unknowns.label, "mirror": bool(mirror), "start": start, **options}
     shared |= solution.options or {}
     scale = float(shared.get("noise_factor") or 1.0)
-    nuisance = problem.nuisance(found, scale)
+    nuisance_fit = fit_nuisances(problem, scale)
+    nuisance = nuisance_fit.at(found)
     errors = read_sensor_errors(evidence, found, nuisance, covariance, scale * problem.noise)
     estimate = Estimate(
         model=model,
@@ -130,7 +132,8 @@ def identify(
         determined=determined.reshape(found.shape),
         base=base,
         active=solution.active,
-        nuisance={**mean_errors(errors), **nuisance},
+        nuisance=nuisance,
+        nuisance_fit=nuisance_fit,
         sensor_errors=errors,
         preparation=evidence.preparation,
         fit=fit,

@@ -159,17 +159,22 @@ class Problem:
         system, *_ = _eliminate(self.evidence, factor * response.noise / np.array(self.evidence.key.priors))
         return replace(self, system=system, least=self.least + response.cost(factor), nuisance_response=None)
 
-    def nuisance(self, parameters: FloatArray, factor: float = 1.0) -> dict[str, float]:
-        """Return the best nuisance values, by name, at some parameters and noise scale."""
+    def best_nuisances(self, factor: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Return the best nuisance values as a function of the parameters, ``constant + gain φ``, at a noise scale.
+
+        Returns:
+            The constant, shape (n_nuisances,), and the gain, shape (n_nuisances, 10 n_links).
+        """
         key, full = self.evidence.key, self.evidence.full_factor
-        if not key.nuisance:
-            return {}
         count = self.evidence.parameter_count
-        left = full[:, -1] - full[:, :count] @ np.ravel(parameters)
+        if not key.nuisance:
+            return np.zeros(0), np.zeros((0, count))
         weights = factor * self.noise / np.array(key.priors)
         stacked = np.concatenate([full[:, count:-1], np.diag(weights)])
-        values = np.linalg.lstsq(stacked, np.concatenate([left, np.zeros(len(weights))]), rcond=1e-12)[0]
-        return dict(zip(key.nuisance, values.tolist(), strict=True))
+        right = np.concatenate([full[:, -1:], -full[:, :count]], axis=1)
+        padded = np.concatenate([right, np.zeros((len(weights), right.shape[1]))])
+        values = np.linalg.lstsq(stacked, padded, rcond=1e-12)[0]
+        return values[:, 0], values[:, 1:]
 
 
 def build_problem(evidence: Evidence, unknowns: ParameterSet, *, few: bool = False) -> Problem:

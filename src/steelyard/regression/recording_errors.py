@@ -74,8 +74,11 @@ class RecordingErrors:
 
     def values(self, unknowns: FloatArray) -> FloatArray:
         """Return the errors at given parameters and robot's nuisances, side by side; shape (n_errors,)."""
-        given = np.append(unknowns, -1.0)
-        return np.concatenate([gain @ given for gain, _, _ in self._solve()])
+        return np.asarray(self.gains() @ np.append(unknowns, -1.0))
+
+    def gains(self) -> FloatArray:
+        """Return the errors' dependence on the unknowns and −1, shape (n_errors, n_unknowns + 1)."""
+        return np.concatenate([gain for gain, _, _ in self._solve()])
 
     def standard_errors(self, covariance: FloatArray) -> FloatArray:
         """Return the errors' own standard errors, from the noise and from the unknowns' covariance; (n_errors,)."""

@@ -17,7 +17,8 @@ import numpy as np
 from steelyard.exceptions import EvidenceError
 from steelyard.kinematics import one_blas_thread
 from steelyard.motion import GRAVITY, estimate_power_density
-from steelyard.validation import AXES, CANDIDATES, ROBOT, UNITS, plan_predictor
+from steelyard.regression import PRIORS
+from steelyard.validation import AXES, CANDIDATES, UNITS, plan_predictor, with_sensor_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +117,8 @@ def trace_motions(
     name: str,
     purpose: Purpose,
     truth: Any = None,
-    nuisance: Sequence[str] = ROBOT,
+    nuisance: Sequence[str] = tuple(PRIORS),
+    sensor_errors: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
 ) -> Trace:
     """Predict a recording's motion, and return its trace.
 
@@ -126,7 +128,8 @@ def trace_motions(
         name: Name of the recording.
         purpose: What it was used for; a recording that the estimate was made from is always "training".
         truth: The true parameters where known, shape (n_links, 10), or an object with `parameters`.
-        nuisance: Groups of the estimate's nuisance values to apply, as for `validate`.
+        nuisance: Groups of errors of sensors and joints to apply, as for `validate`.
+        sensor_errors: Those of recordings that have their own, as `Validation.sensor_errors` has them.
 
     Raises:
         EvidenceError: There is no motion.
@@ -138,6 +141,7 @@ def trace_motions(
     if first.origin and first.origin in {origin.sha256 for origin in estimate.origins}:
         purpose = "training"
     predictor, _ = plan_predictor(estimate, first, truth, nuisance=nuisance)
+    predictor = with_sensor_errors(predictor, sensor_errors or {})
     plan = predictor.plan
     collector = _Collector(estimate.model, predictor.sensing.torques, CANDIDATES[: len(predictor.parameters)])
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -2,19 +2,22 @@
 
 from steelyard.validation.bootstrap import Gain
 from steelyard.validation.error_statistics import CANDIDATES, Candidates
+from steelyard.validation.given_motions import preparation_for
 from steelyard.validation.prediction import AXES, UNITS, Prediction
-from steelyard.validation.validation import ROBOT, Validation, plan_predictor, preparation_for, validate
+from steelyard.validation.predictor_plan import plan_predictor, with_sensor_errors
+from steelyard.validation.validation import Validation, fit_sensor_errors, validate
 
 __all__ = [
     "AXES",
     "CANDIDATES",
-    "ROBOT",
     "UNITS",
     "Candidates",
     "Gain",
     "Prediction",
     "Validation",
+    "fit_sensor_errors",
     "plan_predictor",
     "preparation_for",
     "validate",
+    "with_sensor_errors",
 ]

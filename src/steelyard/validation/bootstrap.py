@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.fft import next_fast_len
-from scipy.special import ndtr, stdtrit
+from scipy.special import fdtri, ndtr, stdtrit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,11 @@ REPEATS = 2000
 """Bootstrap resamples: each end of a 95 % interval then rests on 50 of them. [hesterberg2015] asks for thousands."""
 
 TOO_FEW_BLOCKS = 5
-"""Number of blocks up to which nothing is decided; false verdicts with this limit are in docs/validation.md."""
+"""Number of blocks up to which they are not resampled; false verdicts with this limit are in docs/validation.md."""
+
+LEAST_FREEDOM = 2.0
+"""Degrees of freedom of either error below which nothing is decided: less than two independent numbers. False verdicts
+with this limit are in docs/validation.md."""
 
 SAME = 1e-3
 """Relative difference of two RMSEs below which neither counts as better. Set by judgement: no use depends on 0.1 %."""
@@ -43,7 +47,7 @@ _NUMBERS_AT_ONCE = 4_000_000
 """Numbers drawn at once, to bound their memory to 32 MB."""
 
 
-Verdict = Literal["real", "worse", "undecided"]
+Outcome = Literal["real", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Gain:
     ratio: float
     low: float
     high: float
-    verdict: Verdict
+    verdict: Outcome
 
 
 def block_length(series: Any, gaps: Sequence[float] | None = None) -> int:
@@ -182,28 +186,33 @@ class Resamples:
     blocks: float
     count: int
 
-    def gain(self, first: Sequence[int], second: Sequence[int], level: float) -> Gain:
+    def gain(
+        self, first: Sequence[int], second: Sequence[int], level: float, freedom: tuple[float, float] = (0.0, 0.0)
+    ) -> Gain:
         """Compare the errors in some columns with those in others, their squares added.
 
         The interval is that of the percentiles of the resamples, widened by Student's t for few blocks
-        [hesterberg2015]. Too few blocks decide nothing, unless the ratio is so far from one that two independent
-        numbers suffice (the square root of F with one degree of freedom each): below 0.04 or above 25 at 95 %.
+        [hesterberg2015]. Where there are too few blocks, it is that of the ratio of two variances (F distribution) with
+        the degrees of freedom that the errors have; fewer than `LEAST_FREEDOM` decide nothing.
+
+        Args:
+            first: Columns of the estimate's squared errors.
+            second: Those of the other candidate.
+            level: Confidence level.
+            freedom: Degrees of freedom of the sums of both, see `count_freedom`.
         """
         ratio = float(_root_ratio(self.sums[list(first)].sum(), self.sums[list(second)].sum()))
-        if self.count < _FEWEST_SAMPLES or not np.isfinite(ratio):
-            return Gain(ratio, float("nan"), float("nan"), "undecided")
-        if len(self.drawn):
+        low, high = float("nan"), float("nan")
+        if len(self.drawn) and np.isfinite(ratio):
             ratios = _root_ratio(self.drawn[:, list(first)].sum(axis=1), self.drawn[:, list(second)].sum(axis=1))
-            freedom = self.blocks - 1.0
-            tail = float(ndtr(np.sqrt(self.blocks / freedom) * stdtrit(freedom, 0.5 * (1.0 - level))))
+            blocks = self.blocks - 1.0
+            tail = float(ndtr(np.sqrt(self.blocks / blocks) * stdtrit(blocks, 0.5 * (1.0 - level))))
             low, high = (float(value) for value in np.quantile(ratios, [tail, 1.0 - tail]))
-        else:
-            least = float(np.tan(0.25 * np.pi * (1.0 - level)))
-            low, high = ratio * least, ratio / least
-            if low < 1.0 < high:
-                return Gain(ratio, float("nan"), float("nan"), "undecided")
+        elif np.isfinite(ratio) and min(freedom) >= LEAST_FREEDOM and self.count >= _FEWEST_SAMPLES:
+            below, above = (float(fdtri(*freedom, share)) for share in (0.5 * (1.0 - level), 0.5 * (1.0 + level)))
+            low, high = ratio / np.sqrt(above), ratio / np.sqrt(below)
         same = abs(ratio - 1.0) < SAME
-        verdict: Verdict = "undecided" if same else "real" if high < 1.0 else "worse" if low > 1.0 else "undecided"
+        verdict: Outcome = "undecided" if same else "real" if high < 1.0 else "worse" if low > 1.0 else "undecided"
         return Gain(ratio, low, high, verdict)
 
 

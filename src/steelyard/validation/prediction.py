@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,9 +75,10 @@ class Predictor:
         base: The base link.
         sensing: What is measured.
         nuisance: Nuisance columns.
-        values: Their values, shape (n_nuisance,).
+        values: Their values for each candidate, shape (n_candidates, n_nuisance).
         parameters: Of each candidate, shape (n_candidates, n_links, 10).
         scales: Factors on them, shape (n_candidates,); candidates with the same parameters are computed once.
+        own: Values for recordings that have their own, by origin, likewise.
     """
 
     model: Model
@@ -87,6 +88,7 @@ class Predictor:
     values: FloatArray
     parameters: Sequence[FloatArray]
     scales: Sequence[float]
+    own: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
     def plan(self) -> RowPlan:
@@ -145,7 +147,8 @@ class Predictor:
         done = dict(zip(different, terms.required, strict=True))
         needed = np.stack([scale * done[place] for place, scale in zip(places, self.scales, strict=True)])
         if self.nuisance:
-            needed += system.nuisance_columns(plan, states, terms, motion.bandwidth) @ self.values
+            columns = system.nuisance_columns(plan, states, terms, motion.bandwidth)
+            needed += np.einsum("nrk,ck->cnr", columns, self.own.get(motion.origin, self.values))
         unknown = terms.unknown
         present = present_forces(plan, motion)
         unknown *= present[:, None, :]
@@ -210,9 +213,10 @@ def world_axes(prediction: Prediction, rotations: FloatArray) -> PredictedRows:
     return PredictedRows(turned(prediction.wrench.measured), turned(prediction.wrench.predicted), known)
 
 
-def nuisance_values(columns: Sequence[Nuisance], values: Mapping[str, float]) -> FloatArray:
-    """Return the values of nuisance columns by their names; zero where none was estimated."""
-    return np.array([float(values.get(column.name, 0.0)) for column in columns])
+def nuisance_values(columns: Sequence[Nuisance], values: Sequence[Mapping[str, float]]) -> FloatArray:
+    """Return the values of nuisance columns for each candidate, shape (n_candidates, n_nuisance); zero without one."""
+    found = [[float(each.get(column.name, 0.0)) for column in columns] for each in values]
+    return np.array(found, dtype=np.float64).reshape(len(values), len(columns))
 
 
 AXES = WRENCH_AXES

@@ -10,10 +10,13 @@ import numpy as np
 from steelyard.kinematics import quaternion_rotations
 from steelyard.regression import Origin
 from steelyard.validation.bootstrap import Gain, draw_blocks
+from steelyard.validation.error_freedom import count_freedom
 from steelyard.validation.error_statistics import Moments
 from steelyard.validation.prediction import AXES, UNFELT, Predictor, world_axes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from steelyard.arrays import FloatArray
     from steelyard.model import Model
     from steelyard.motion import Motion
@@ -26,6 +29,11 @@ rate."""
 
 _MOST_KEPT = 200_000
 """Squared errors kept for the bootstrap, to bound its memory; longer series are summed in pairs until they fit."""
+
+
+_MOST_SIGNED = 50_000
+"""Samples whose errors are kept with their signs, to bound the memory: longer motions have blocks enough. Set by
+judgement."""
 
 
 class Gains(NamedTuple):
@@ -55,7 +63,8 @@ class _Segment:
         start: Time of the first sample, s.
         end: Time of the last one, s.
         step: Seconds between samples.
-        parts: The errors, shape (n, n_columns) each.
+        parts: The squared errors, shape (n, n_columns) each.
+        errors: The errors with their signs, likewise without the column of projected ones; see `Tally.freedom`.
     """
 
     recording: str
@@ -63,6 +72,7 @@ class _Segment:
     end: float
     step: float
     parts: list[FloatArray]
+    errors: list[FloatArray]
 
 
 class Tally:
@@ -83,6 +93,7 @@ class Tally:
         self.origins: list[Origin] = []
         self._series: list[_Segment] = []
         self._width = 1
+        self._signed = True
         self._unnamed = 0
 
     def add(self, chunk: Motion) -> None:
@@ -99,7 +110,9 @@ class Tally:
         if prediction.projected is not None:
             self.projected += step * prediction.projected.sum(axis=1)
             self.equations += step * prediction.equations
-        squares = step * _squares(prediction, len(chunk))
+        errors = _errors(prediction)
+        squares = step * _squares(prediction, errors, len(chunk))
+        self._signed = self._signed and sum(len(each) for one in self._series for each in one.errors) <= _MOST_SIGNED
         for part in _even_parts(chunk.time, step):
             start, end = float(chunk.time[part.start]), float(chunk.time[part.stop - 1])
             last = self._series[-1] if self._series else None
@@ -109,12 +122,14 @@ class Tally:
                 self.duration += end - last.end
                 self.origins.append(Origin(chunk.origin, last.end, end))
             else:
-                last = _Segment(recording, start, end, step, [])
+                last = _Segment(recording, start, end, step, [], [])
                 self.duration += end - start
                 self.origins.append(Origin(chunk.origin, start, end))
                 self._series.append(last)
             last.end = end
             last.parts.append(_binned(squares[part], self._width))
+            if self._signed:
+                last.errors.append(errors[part])
         if sum(len(each) for segment in self._series for each in segment.parts) > _MOST_KEPT:
             for segment in self._series:
                 segment.parts = [_binned(np.concatenate(segment.parts), 2)]
@@ -156,6 +171,21 @@ class Tally:
             chosen["projected"] = [start + width - 1]
         return chosen
 
+    def freedom(self, columns: Sequence[int]) -> float:
+        """Return the degrees of freedom of the sum of squares in some columns; 0 where they are not known.
+
+        They are not where signs were not kept, or of the residual with unknown forces projected out.
+        """
+        width = 7 + len(self.joints)
+        rows = [(column // width, column % width) for column in columns]
+        if not self._signed or any(row == width - 1 for _, row in rows):
+            return 0.0
+        chosen = tuple(np.transpose(rows))
+        # Of several rates, samples are weighted by the time that they stand for, as their squares are.
+        return count_freedom(
+            [np.sqrt(each.step) * np.concatenate(each.errors)[:, chosen[0], chosen[1]] for each in self._series]
+        )
+
     @property
     def reports_projected(self) -> bool:
         """Whether something is not measured in full, so that the projected equations are reported."""
@@ -176,22 +206,25 @@ class Tally:
                     for each in segments
                 ]
                 draws = draw_blocks(sums, [(0, 1)], seed=seed, gaps=gaps)
-                gain = found[name][row] = draws.gain([0], [1], level)
+                few = not len(draws.drawn) and not repeated
+                freedom = (self.freedom(first[row]), self.freedom(theirs)) if few else (0.0, 0.0)
+                gain = found[name][row] = draws.gain([0], [1], level, freedom)
                 block, blocks = max(block, draws.block), min(blocks, draws.blocks)
-                if not len(draws.drawn) and gain.verdict == "undecided":
+                if np.isnan(gain.low):
                     unresolved.add(row)
         return Gains(found, tuple(row for row in first if row in unresolved), block * step, float(blocks), repeated)
 
 
-def _squares(prediction: Prediction, count: int) -> FloatArray:
+def _errors(prediction: Prediction) -> FloatArray:
+    """Return the errors of the first three candidates, shape (n, 3, 6 + n_torques)."""
+    parts = [(rows.predicted[:3] - rows.measured) for rows in (prediction.wrench, prediction.torque)]
+    return np.moveaxis(np.concatenate(parts, axis=2), 0, 1)
+
+
+def _squares(prediction: Prediction, errors: FloatArray, count: int) -> FloatArray:
     """Return the squared errors of the first three candidates, shape (n, 3 · (6 + n_torques + 1))."""
-    blocks = []
-    for candidate in range(3):
-        blocks.append(np.square(prediction.wrench.predicted[candidate] - prediction.wrench.measured))
-        blocks.append(np.square(prediction.torque.predicted[candidate] - prediction.torque.measured))
-        projected = np.zeros(count) if prediction.projected is None else prediction.projected[candidate]
-        blocks.append(projected[:, None])
-    return np.concatenate(blocks, axis=1)
+    projected = np.zeros((3, count)) if prediction.projected is None else prediction.projected[:3]
+    return np.concatenate([np.square(errors), projected.T[:, :, None]], axis=2).reshape(count, -1)
 
 
 def _in_order(series: list[_Segment], width: int) -> tuple[list[FloatArray], list[float], float, float]:

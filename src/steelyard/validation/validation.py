@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
+from steelyard.exceptions import EvidenceError
 from steelyard.kinematics import one_blas_thread
-from steelyard.motion import Motion
-from steelyard.preparation import Preparation, RecordingLike, naming, preparation_of
-from steelyard.recording import Recording
-from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
+from steelyard.preparation import naming
+from steelyard.regression import PRIORS
 from steelyard.validation.error_statistics import CANDIDATES
-from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
+from steelyard.validation.given_motions import GivenMotions, chunk_motions
+from steelyard.validation.prediction import AXES, UNITS
+from steelyard.validation.predictor_plan import plan_predictor, sensing_arguments
+from steelyard.validation.recording_fit import ZEROED, fit_recordings
 from steelyard.validation.tally import Tally
-from steelyard.validation.validation_notes import note_beaten_truth, note_sharing, note_too_few, note_unmeasured
+from steelyard.validation.validation_notes import (
+    note_applied,
+    note_beaten_truth,
+    note_sharing,
+    note_too_few,
+    note_unmeasured,
+)
 from steelyard.validation.validation_summary import summarise_validation
-from steelyard.wording import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from steelyard.arrays import FloatArray
     from steelyard.identification import Estimate
-    from steelyard.model import Model
-    from steelyard.motion import Base
-    from steelyard.regression import Sensing
+    from steelyard.motion import Motion
+    from steelyard.preparation import RecordingLike
     from steelyard.validation.bootstrap import Gain
     from steelyard.validation.error_statistics import Candidates, ErrorStatistics
-
-ROBOT = ("coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia", "torque_ripple")
-"""Nuisances that belong to the robot and keep their values from one recording to the next."""
-
-_STALE = {
-    "torque_offset": "may have drifted since the training recording",
-    "imu_mounting": "may have changed since the training recording",
-    "wrench_offset": "belong to the training recording",
-    "accelerometer_bias": "belong to the training recording",
-}
-"""Why the others are not applied by default."""
-
-_CHUNK = 4096
-"""Samples predicted at once, to bound the memory; set by judgement."""
+    from steelyard.validation.prediction import Predictor
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +57,10 @@ class Validation:
         improvement: By the other candidate ("corrected", "reference") and by row (axes, "total", "torque <joint>",
             "torques", "projected"): the ratio of RMSEs, and whether the improvement is significant.
         kind: "direct" on training data of the estimate, "partly direct", or "cross".
+        sensor_errors: The errors of sensors and joints that each candidate predicts with (N, N m, m/s², rad/s, rad): by
+            recording ("" for all that have none of their own), by candidate, and by name.
+        zeroed: Whether those of wrench sensors and inertial sensors, which zeroing changes, were fitted to these
+            recordings themselves; else to the training data.
         shared: Seconds shared with the training data; NaN where origins are unknown.
         duration: Seconds of motion.
         sample_count: Samples.
@@ -86,6 +80,8 @@ class Validation:
     projected: Mapping[str, float]
     improvement: Mapping[str, Mapping[str, Gain]]
     kind: str
+    sensor_errors: Mapping[str, Mapping[str, Mapping[str, float]]]
+    zeroed: bool
     shared: float
     duration: float
     sample_count: int
@@ -147,6 +143,10 @@ class Validation:
         nested = {name: getattr(self, name) for name in ("wrench", "world", "torque")}
         plain = vars(self) | {name: None if each is None else each.to_dict() for name, each in nested.items()}
         plain["projected"], plain["notes"] = dict(self.projected), list(self.notes)
+        plain["sensor_errors"] = {
+            name: {candidate: dict(values) for candidate, values in each.items()}
+            for name, each in self.sensor_errors.items()
+        }
         plain["improvement"] = {
             other: {row: vars(gain) for row, gain in gains.items()} for other, gains in self.improvement.items()
         }
@@ -167,12 +167,14 @@ def validate(
     unknown_wrenches: Sequence[str] | None = None,
     torques: Sequence[str] | None = None,
     nuisance: Sequence[str] | None = None,
-    zeroed: bool = False,
+    zeroed: bool | None = None,
 ) -> Validation:
     """Validate an estimate on a motion, beside the reference, the mass-corrected reference, and the truth.
 
-    A second, cheap pass over the samples compares ``Y φ`` with the measurement, without forming ``Y``. All candidates
-    predict with the same nuisance values, so that only their inertial parameters differ.
+    A second, cheap pass over the samples compares ``Y φ`` with the measurement, without forming ``Y``. Each candidate
+    predicts with the errors of sensors and joints that fit it best under the same priors: those found on the training
+    data, or, where sensors were zeroed in between, on this recording. So an offset that was invented for one candidate
+    is no disadvantage of the others.
 
     Args:
         estimate: The estimate.
@@ -185,9 +187,9 @@ def validate(
         unknown_wrenches: Frames at which an unknown wrench acts; by default those of the estimate.
         torques: Names or patterns of joints whose torques are predicted; by default those that the estimate used and
             the motion has.
-        nuisance: Groups of the estimate's nuisance values to apply; by default all that were estimated.
-        zeroed: Whether sensors were zeroed or mounted anew since the training recordings: only those of the robot
-            (friction, rotor inertia, torque ripple) are applied then, not offsets, biases and mounting.
+        nuisance: Groups of errors to apply; by default all that were estimated.
+        zeroed: Whether sensors were zeroed or switched off since the training recordings, so that their offsets and
+            biases are found on this recording. By default that is detected, from offsets that differ.
 
     Raises:
         MotionError: A motion is empty or does not fit the model, or two have different base links.
@@ -197,150 +199,24 @@ def validate(
     """
     if isinstance(level, bool) or not isinstance(level, (int, float, np.number)) or not 0.0 < level < 1.0:
         raise EvidenceError(f"the level is {level!r}; it must be between 0 and 1, such as 0.95")
-    if nuisance is not None and zeroed:
-        raise EvidenceError("nuisance= sets what is applied; leave out zeroed=")
-    applied = nuisance if nuisance is not None else ROBOT if zeroed else tuple(PRIORS)
+    applied = tuple(PRIORS) if nuisance is None else nuisance
     names: list[str] = []
+    source = GivenMotions(estimate, motion, names)
     with naming(lambda: names[-1] if names else ""), one_blas_thread():
-        first, rest = _first_of(estimate.model, _as_motions(estimate, motion, names))
+        first, rest = source.first()
         predictor, notes = plan_predictor(estimate, first, truth, withhold, unknown_wrenches, torques, applied)
+        if zeroed or (zeroed is None and estimate.nuisance_fit is not None):
+            fits = fit_recordings(
+                predictor, chunk_motions(predictor, first, rest), sensing_arguments(estimate, predictor)
+            )
+            moved = {each: fit.values for each, fit in fits.items() if zeroed or fit.stale > ZEROED}
+            predictor = replace(predictor, own=moved)
+            first, rest = source.first()
+        note_applied(predictor, estimate, notes, told=zeroed is not None)
         tally = Tally(predictor, predictor.plan, truth is not None)
-        for chunk in _chunks(predictor, first, rest):
+        for chunk in chunk_motions(predictor, first, rest):
             tally.add(chunk)
     return _finish(estimate, tally, notes, level, seed)
-
-
-def plan_predictor(
-    estimate: Estimate,
-    motion: Motion,
-    truth: Any = None,
-    withhold: Sequence[str] | None = None,
-    unknown_wrenches: Sequence[str] | None = None,
-    torques: Sequence[str] | None = None,
-    nuisance: Sequence[str] = ROBOT,
-) -> tuple[Predictor, list[str]]:
-    """Return the predictor of all candidates for motions like this one, as `validate` uses it, and its notes."""
-    model = estimate.model
-    parameters, reference = np.asarray(estimate.parameters), np.asarray(estimate.reference)
-    notes: list[str] = []
-    used = dict(estimate.sensing)
-    wanted = torques if torques is not None else used.get("torques")
-    sensing = plan_sensing(
-        model,
-        wrenches=motion.wrenches,
-        torques=model.setup.torques_measured if wanted is None else wanted,
-        withhold=used.get("withhold") or () if withhold is None else withhold,
-        unknown_wrenches=used.get("unknown_wrenches") or () if unknown_wrenches is None else unknown_wrenches,
-    )
-    missing = [joint for joint in sensing.torques if joint not in motion.torques]
-    if missing and torques is not None:
-        raise EvidenceError(f"the torque of joint {missing[0]!r} is not in this motion; leave it out", names=missing)
-    if missing:
-        notes.append(f"The torque of {in_words(missing)} is not in this motion and is not validated.")
-        kept = tuple(joint for joint in sensing.torques if joint not in missing)
-        sensing = type(sensing)(sensing.measured, sensing.unknown, kept)
-        if not (sensing.measured or kept):
-            raise EvidenceError(
-                "no quantity that the parameters predict is measured in this motion; record a wrench or a torque",
-                names=missing,
-            )
-    groups = [group for group in nuisance if _estimated(group, estimate.nuisance, sensing)]
-    columns = plan_nuisance(model, sensing, groups)
-    if columns:
-        notes.append(f"All candidates predict with the estimate's {in_words(groups).replace('_', ' ')}.")
-    left_out = [group for group in PRIORS if group not in groups and _estimated(group, estimate.nuisance, sensing)]
-    for why in dict.fromkeys(_STALE.get(group, "") for group in left_out):
-        stale = in_words([group for group in left_out if _STALE.get(group, "") == why]).replace("_", " ")
-        reason = f"{why}, and are not applied; nuisance= applies them" if why else "are left out, as nuisance= asks"
-        notes.append(f"The estimate's values of {stale} {reason}.")
-    candidates, scales = [parameters, reference, reference], [1.0, float(estimate.mass_scale), 1.0]
-    if truth is not None:
-        candidates.append(model.with_parameters(getattr(truth, "parameters", truth)).parameters)
-        scales.append(1.0)
-    values = nuisance_values(columns, estimate.nuisance)
-    return Predictor(model, motion.base, sensing, columns, values, candidates, scales), notes
-
-
-def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> bool:
-    """Return whether an estimate has values of a nuisance group that affects these sensors."""
-    if group not in PRIORS:
-        raise EvidenceError(f"there is no nuisance {group!r}; there are {', '.join(PRIORS)}", names=[group])
-    if group in ROBOT or group.startswith("torque_"):
-        return any(name.startswith(f"{joint}.{group}") for joint in sensing.torques for name in values)
-    if group == "wrench_offset":
-        return any(f"{source.name}.offset" in values for source in sensing.measured)
-    return any(name.startswith(f"{group}.") for name in values)
-
-
-def preparation_for(estimate: Estimate) -> Preparation:
-    """Return the Preparation that an estimate was made with, for other recordings of the same robot.
-
-    Raises:
-        RecordingError: What the estimate holds is no Preparation of its model.
-    """
-    if estimate.preparation:
-        return preparation_of(estimate.preparation, estimate.model, "the estimate's preparation")
-    # Gathered from motions: nothing was chosen, and recordings are taken as they are.
-    base: Base = "fixed" if estimate.model.base == "fixed" else "imu"
-    return Preparation(estimate.model, base, None, None, {}, {}, None, "default", ())
-
-
-def _as_motions(estimate: Estimate, given: Any, names: list[str]) -> Any:
-    """Return motions, of recordings prepared as the estimate's were; add the name of each recording as it is read."""
-    several = [given] if isinstance(given, str | Path | Recording | Motion) else given
-    if not isinstance(several, Iterable):
-        return given
-    prepared: list[Preparation] = []
-
-    def motions() -> Iterator[Any]:
-        for each in several:
-            if isinstance(each, str | Path | Recording):
-                if not prepared:
-                    prepared.append(preparation_for(estimate))
-                names.append(each.name if isinstance(each, Recording) else Path(each).name)
-                yield from prepared[0].motions(each)
-            else:
-                yield each
-
-    return motions()
-
-
-def _first_of(model: Model, motion: Any) -> tuple[Motion, Iterator[Motion]]:
-    if not isinstance(motion, (Motion, Iterable)):
-        raise EvidenceError(f"a motion is needed, not {type(motion).__name__}; make one with reconstruct_motion")
-    stream = iter([motion] if isinstance(motion, Motion) else motion)
-    first = next(stream, None)
-    if not isinstance(first, Motion):
-        what = "there is no motion to validate on" if first is None else f"{type(first).__name__} is no Motion"
-        raise EvidenceError(f"{what}; make one with reconstruct_motion")
-    try:
-        first.check(model)
-    except SteelyardError as error:
-        raise MotionError(f"the motion does not fit {model.name}, the estimate's model: {error}") from error
-    return first, stream
-
-
-def _chunks(predictor: Predictor, first: Motion, rest: Iterator[Motion]) -> Iterator[Motion]:
-    """Yield all motions in chunks, each motion checked before it is used."""
-    yield from first.chunks(_CHUNK)
-    sensing = predictor.sensing
-    sensors = {source.name.rpartition(".")[0] for source in sensing.measured}
-    for number, motion in enumerate(rest, start=2):
-        try:
-            motion.check(predictor.model)
-            if motion.base != predictor.base:
-                raise MotionError(
-                    f"its base link is {motion.base!r}, the first one's {predictor.base!r}", channel="base"
-                )
-            missing = [
-                *sorted(sensors - set(motion.wrenches)),
-                *(j for j in sensing.torques if j not in motion.torques),
-            ]
-            if missing:
-                raise MotionError(f"{missing[0]!r} has no data there", channel=missing[0])
-        except SteelyardError as error:
-            raise MotionError(f"motion number {number}: {error}") from error
-        yield from motion.chunks(_CHUNK)
 
 
 def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, seed: int) -> Validation:
@@ -360,6 +236,8 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
         projected=projected,
         improvement=gains.by_candidate,
         kind=kind,
+        sensor_errors=applied_errors(predictor),
+        zeroed=bool(predictor.own),
         shared=shared,
         duration=tally.duration,
         sample_count=tally.wrench.count,
@@ -372,6 +250,39 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
         mass_scale=float(estimate.mass_scale),
         notes=tuple(notes),
     )
+
+
+def fit_sensor_errors(
+    estimate: Estimate, motion: Motion | RecordingLike | Iterable[Motion | RecordingLike], truth: Any = None
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the errors of sensors and joints that fit each candidate best on recordings themselves.
+
+    Args:
+        estimate: The estimate.
+        motion: As for `validate`.
+        truth: As for `validate`.
+
+    Returns:
+        As `Validation.sensor_errors`.
+    """
+    first, rest = GivenMotions(estimate, motion, []).first()
+    predictor, _ = plan_predictor(estimate, first, truth)
+    chunks = chunk_motions(predictor, first, rest)
+    fits = fit_recordings(predictor, chunks, sensing_arguments(estimate, predictor))
+    return applied_errors(replace(predictor, own={each: fit.values for each, fit in fits.items()}))
+
+
+def applied_errors(predictor: Predictor) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the errors that each candidate predicts with: by recording ("" for all), by candidate, and by name."""
+    names = [column.name for column in predictor.nuisance]
+    whose = {"": predictor.values, **predictor.own} if names else {}
+    return {
+        origin: {
+            candidate: dict(zip(names, each.tolist(), strict=True))
+            for candidate, each in zip(CANDIDATES, values, strict=False)
+        }
+        for origin, values in whose.items()
+    }
 
 
 def _without_nan(value: Any) -> Any:

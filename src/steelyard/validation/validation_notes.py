@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.regression import merge_origins, shared_seconds
+from steelyard.regression import GROUP_WORDS, merge_origins, shared_seconds
 from steelyard.validation.prediction import AXES
+from steelyard.validation.recording_fit import RESET_GROUPS
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.identification import Estimate
+    from steelyard.validation.prediction import Predictor
     from steelyard.validation.tally import Gains, Tally
 
 _BELOW_TRUTH = 0.9
@@ -19,6 +21,36 @@ _BELOW_TRUTH = 0.9
 
 _ALL = 0.99
 """Share of the duration from which a validation counts as direct: origins of chunks do not meet exactly."""
+
+
+def note_applied(predictor: Predictor, estimate: Estimate, notes: list[str], *, told: bool) -> None:
+    """Note which errors of sensors and joints the candidates predict with.
+
+    Args:
+        predictor: The candidates.
+        estimate: The estimate.
+        notes: Where notes are appended.
+        told: Whether it was said that sensors were zeroed.
+    """
+    groups = list(dict.fromkeys(column.group for column in predictor.nuisance))
+    if not groups:
+        return
+    if estimate.nuisance_fit is None and not predictor.own:
+        notes.append(f"All candidates predict with the estimate's {in_words([GROUP_WORDS[each] for each in groups])}.")
+        return
+    reset = [GROUP_WORDS[group] for group in groups if group in RESET_GROUPS]
+    if not predictor.own:
+        reset = []
+    kept = [GROUP_WORDS[group] for group in groups if GROUP_WORDS[group] not in reset]
+    if kept:
+        notes.append(f"Each candidate predicts with the {in_words(kept)} that fit it best on the training data.")
+    if reset:
+        notes.append(f"Each candidate predicts with the {in_words(reset)} that fit it best on this recording.")
+        if not told:
+            notes.append(
+                "The wrench sensors' offsets differ from those of the training data, as after zeroing (zeroed=False "
+                "uses those of the training data all the same)."
+            )
 
 
 def note_sharing(estimate: Estimate, tally: Tally, repeated: float, notes: list[str]) -> tuple[str, float]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
     from steelyard.identification.estimate.base_parameters import BaseParameters
+    from steelyard.identification.estimate.nuisance_fit import NuisanceFit
     from steelyard.identification.estimate.sensor_errors import SensorErrors
     from steelyard.identification.sampling.drawn_models import DrawnModels
     from steelyard.identification.sampling.posterior import Posterior
@@ -121,6 +122,8 @@ class Estimate:
         levels: Results of the levels of a hierarchy.
         posterior: The density that `sample` draws from; None where the method has none.
         belief_freedom: Degrees of freedom of the model error where it was estimated from the data; else infinite.
+        nuisance_fit: The nuisances that fit any given parameters best on the same data, with which `validate` compares
+            the estimate and other parameters fairly; None where it is not known.
         sensor_errors: Offsets and biases that each recording's sensors have of their own.
         preparation: What was chosen before gathering, as `Preparation.to_dict` returns it; empty where Evidence was
             gathered from motions. `validate` prepares unseen recordings alike.
@@ -147,6 +150,7 @@ class Estimate:
     levels: tuple[LevelReport, ...] = ()
     posterior: Posterior | None = None
     belief_freedom: float = np.inf
+    nuisance_fit: NuisanceFit | None = None
     sensor_errors: tuple[SensorErrors, ...] = ()
     preparation: Mapping[str, Any] = field(default_factory=dict)
     version: str = field(default_factory=_running_version)

@@ -59,15 +59,3 @@ def read_sensor_errors(
             )
         )
     return tuple(found)
-
-
-def mean_errors(found: tuple[SensorErrors, ...]) -> dict[str, float]:
-    """Return the mean over all recordings of each error, by name; of one that drifts, over the knots of time first."""
-    means: dict[str, list[float]] = {}
-    for each in found:
-        knots: dict[str, list[float]] = {}
-        for name, value in each.values.items():
-            knots.setdefault(name.partition("@")[0], []).append(value)
-        for name, values in knots.items():
-            means.setdefault(name, []).append(float(np.mean(values)))
-    return {name: float(np.mean(values)) for name, values in means.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from steelyard.exceptions import IdentifiabilityError, SteelyardError
 from steelyard.identification.estimate.base_parameters import BaseParameters
 from steelyard.identification.estimate.estimate import Estimate, Fit, LevelReport, Status
+from steelyard.identification.estimate.nuisance_fit import NuisanceFit
 from steelyard.identification.estimate.packed_arrays import pack_array, unpack_array
 from steelyard.identification.estimate.sensor_errors import SensorErrors
 from steelyard.identification.sampling.posterior import Posterior
@@ -53,6 +54,7 @@ def estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
         },
         "active": list(estimate.active),
         "nuisance": dict(estimate.nuisance),
+        "nuisance_fit": None if estimate.nuisance_fit is None else estimate.nuisance_fit.to_dict(),
         "sensor_errors": [asdict(each) for each in estimate.sensor_errors],
         "preparation": _as_json(dict(estimate.preparation)),
         "fit": {name: _plain(value) for name, value in asdict(estimate.fit).items()},
@@ -169,6 +171,7 @@ def _estimate_of(stored: dict[str, Any]) -> Estimate:
         ),
         active=tuple(stored["active"]),
         nuisance=dict(stored["nuisance"]),
+        nuisance_fit=None if stored.get("nuisance_fit") is None else NuisanceFit.from_dict(stored["nuisance_fit"]),
         sensor_errors=tuple(SensorErrors(**each) for each in stored.get("sensor_errors", ())),
         preparation=dict(stored.get("preparation", {})),
         fit=Fit(**fit),
