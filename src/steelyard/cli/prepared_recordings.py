@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from steelyard.cli.terminal import on_one_line, print_note
 from steelyard.exceptions import SteelyardError
 from steelyard.model import Model
 from steelyard.motion import Motion, check_offsets, read_offsets
-from steelyard.preparation import Preparation, prepare
+from steelyard.preparation import Preparation, PreparedMotions, prepare
 from steelyard.recording import Recording
 from steelyard.regression import Evidence
 
@@ -89,9 +89,9 @@ class PreparedRecordings:
                 _ = sum(evidence)
         return evidence
 
-    def motions(self, paths: Sequence[Path], *, dense: bool = False) -> Iterable[Motion]:
+    def motions(self, paths: Sequence[Path], *, dense: bool = False) -> PreparedMotions:
         """Return the motions of recordings, piece by piece, one recording after the other; they can be read again."""
-        return _MotionsOf(self, paths, dense)
+        return _WatchedMotions(self, paths, dense)
 
     def read_motions(self, paths: Sequence[Path], *, dense: bool, counted: bool) -> Iterator[Motion]:
         """Yield motions of recordings once; `counted` in what is printed about them."""
@@ -146,10 +146,11 @@ class PreparedRecordings:
         self._printed |= set(self._used)
 
 
-class _MotionsOf:
-    """Motions of recordings, which count as used when they are read first."""
+class _WatchedMotions(PreparedMotions):
+    """Motions whose reading is shown, and which count as used when they are read first."""
 
     def __init__(self, road: PreparedRecordings, paths: Sequence[Path], dense: bool) -> None:
+        super().__init__(road.prepared, paths)
         self._road, self._paths, self._dense = road, paths, dense
         self._counted = not dense
 

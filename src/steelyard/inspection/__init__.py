@@ -1,5 +1,6 @@
 """Inspection: problems of a recording, and their remedies."""
 
+from steelyard.inspection.channel_spectra import estimate_white_noise
 from steelyard.inspection.delays import Delay, Delays
 from steelyard.inspection.findings import Finding
 from steelyard.inspection.inspection import Channel, Inspection, estimate_delays, inspect_recording
@@ -14,6 +15,7 @@ __all__ = [
     "draw_braille",
     "draw_png",
     "estimate_delays",
+    "estimate_white_noise",
     "inspect_recording",
     "legend",
     "plan_plots",

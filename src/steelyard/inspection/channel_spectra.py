@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.motion import estimate_power_density, interpolate_gaps
+from steelyard.motion import estimate_power_density, interpolate_gaps, longest_bridged_gap, split_at_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +73,20 @@ def estimate_channel_spectra(segments: Sequence[Recording]) -> dict[str, Channel
         frequency, power = powers[0][0], np.mean([each[1] for each in powers], axis=0)
         result |= {name: _read_spectrum(rate, frequency, power[:, number]) for number, name in enumerate(names)}
     return result
+
+
+def estimate_white_noise(recording: Recording, columns: Sequence[str], cutoff: float) -> dict[str, float]:
+    """Return the standard deviation of the white noise of columns, by name; those whose floor is not observable lack.
+
+    Args:
+        recording: The recording.
+        columns: The columns; a gap in one of them ends a segment.
+        cutoff: Cutoff (Hz) of the filter of its motion: what is a gap to that is one here too.
+    """
+    parts = split_at_gaps(recording.select(columns).loaded(), longest_bridged_gap(cutoff))
+    segments = [part for part in parts if part.duration >= _WINDOW]
+    spectra = estimate_channel_spectra(segments) if segments else {}
+    return {name: spectrum.noise for name, spectrum in spectra.items() if np.isfinite(spectrum.noise)}
 
 
 def _read_spectrum(rate: float, frequency: FloatArray, power: FloatArray) -> ChannelSpectrum:

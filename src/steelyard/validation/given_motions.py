@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.exceptions import EvidenceError, MotionError, SteelyardError
 from steelyard.motion import Motion
-from steelyard.preparation import Preparation, preparation_of
+from steelyard.preparation import Preparation, PreparedMotions, preparation_of
 from steelyard.recording import Recording
 
 if TYPE_CHECKING:
@@ -55,12 +55,23 @@ class GivenMotions:
             raise EvidenceError(f"a motion is needed, not {what}; make one with reconstruct_motion")
         for each in self._given:
             if isinstance(each, str | Path | Recording):
-                if self._prepared is None:
-                    self._prepared = preparation_for(self._estimate)
                 self.names.append(each.name if isinstance(each, Recording) else Path(each).name)
-                yield from self._prepared.motions(each)
+                yield from self._preparation().motions(each)
             else:
                 yield each
+
+    def _preparation(self) -> Preparation:
+        if self._prepared is None:
+            self._prepared = preparation_for(self._estimate)
+        return self._prepared
+
+    def recordings(self) -> PreparedMotions | None:
+        """Return the recordings, and how they are prepared; None where any motion comes from elsewhere."""
+        if isinstance(self._given, PreparedMotions):
+            return self._given
+        if all(isinstance(each, str | Path | Recording) for each in self._given):
+            return PreparedMotions(self._preparation(), self._given)
+        return None
 
     def first(self) -> tuple[Motion, Iterator[Motion]]:
         """Return the first motion, which fits the model, and an iterator over the others."""

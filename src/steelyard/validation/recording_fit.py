@@ -92,8 +92,10 @@ def _fit(predictor: Predictor, evidence: Evidence) -> RecordingFit:
         )
         values[number, reset] = _solve(columns[:, reset], left, priors, evidence)
         if number == 0:
-            before, after = (left - columns[:, reset] @ each[0, reset] for each in (predictor.values, values))
-            stale = float(np.linalg.norm(before) / max(np.linalg.norm(after), 1e-300))
+            before, after = (
+                float(np.linalg.norm(left - columns[:, reset] @ each[0, reset])) for each in (predictor.values, values)
+            )
+            stale = before / max(after, 1e-300)
     return RecordingFit(values, stale)
 
 

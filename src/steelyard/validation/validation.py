@@ -13,6 +13,7 @@ from steelyard.preparation import naming
 from steelyard.regression import PRIORS
 from steelyard.validation.error_statistics import CANDIDATES
 from steelyard.validation.given_motions import GivenMotions, chunk_motions
+from steelyard.validation.noise_floor import measure_noise_floor
 from steelyard.validation.prediction import AXES, UNITS
 from steelyard.validation.predictor_plan import plan_predictor, sensing_arguments
 from steelyard.validation.recording_fit import ZEROED, fit_recordings
@@ -56,6 +57,8 @@ class Validation:
             out; N and N m together, per equation. Empty where no force is unknown.
         improvement: By the other candidate ("corrected", "reference") and by row (axes, "total", "torque <joint>",
             "torques", "projected"): the ratio of RMSEs, and whether the improvement is significant.
+        noise_floor: RMS error that the sensors' white noise causes by itself, by axis and joint; empty where it is not
+            known, because motions were given instead of recordings.
         kind: "direct" on training data of the estimate, "partly direct", or "cross".
         sensor_errors: The errors of sensors and joints that each candidate predicts with (N, N m, m/s², rad/s, rad): by
             recording ("" for all that have none of their own), by candidate, and by name.
@@ -79,6 +82,7 @@ class Validation:
     torque: Candidates | None
     projected: Mapping[str, float]
     improvement: Mapping[str, Mapping[str, Gain]]
+    noise_floor: Mapping[str, float]
     kind: str
     sensor_errors: Mapping[str, Mapping[str, Mapping[str, float]]]
     zeroed: bool
@@ -134,6 +138,18 @@ class Validation:
         """Errors of the wrench predicted by the true parameters, where known: the noise floor."""
         return self.wrench.truth
 
+    @property
+    def misfit(self) -> float:
+        """RMS over all axes (without any, over all joints) of the error, each relative to its noise floor.
+
+        About 1 where nothing but noise is left; NaN where the floor is not known.
+        """
+        axes = [(name, rmse) for name, rmse in zip(AXES, self.rmse.tolist(), strict=True) if np.isfinite(rmse)]
+        joints = [] if self.torque is None else [(name, float(fit.rmse)) for name, fit in self.torque.items()]
+        rows = [(self.noise_floor.get(name, 0.0), rmse) for name, rmse in axes or joints if np.isfinite(rmse)]
+        ratios = [rmse / floor for floor, rmse in rows if floor > 0.0]
+        return float(np.sqrt(np.mean(np.square(ratios)))) if ratios else float("nan")
+
     def summary(self) -> str:
         """Return the validation as text: a header, tables of all candidates, the improvement, and numbered notes."""
         return summarise_validation(self)
@@ -143,6 +159,7 @@ class Validation:
         nested = {name: getattr(self, name) for name in ("wrench", "world", "torque")}
         plain = vars(self) | {name: None if each is None else each.to_dict() for name, each in nested.items()}
         plain["projected"], plain["notes"] = dict(self.projected), list(self.notes)
+        plain["noise_floor"], plain["misfit"] = dict(self.noise_floor), self.misfit
         plain["sensor_errors"] = {
             name: {candidate: dict(values) for candidate, values in each.items()}
             for name, each in self.sensor_errors.items()
@@ -212,14 +229,17 @@ def validate(
             moved = {each: fit.values for each, fit in fits.items() if zeroed or fit.stale > ZEROED}
             predictor = replace(predictor, own=moved)
             first, rest = source.first()
+        floor = measure_noise_floor(predictor, source.recordings())
         note_applied(predictor, estimate, notes, told=zeroed is not None)
         tally = Tally(predictor, predictor.plan, truth is not None)
         for chunk in chunk_motions(predictor, first, rest):
             tally.add(chunk)
-    return _finish(estimate, tally, notes, level, seed)
+    return _finish(estimate, tally, notes, floor, level, seed)
 
 
-def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, seed: int) -> Validation:
+def _finish(
+    estimate: Estimate, tally: Tally, notes: list[str], floor: FloatArray | None, level: float, seed: int
+) -> Validation:
     predictor = tally.predictor
     gains = tally.gains(level, seed)
     kind, shared = note_sharing(estimate, tally, gains.repeated, notes)
@@ -235,6 +255,7 @@ def _finish(estimate: Estimate, tally: Tally, notes: list[str], level: float, se
         torque=tally.torque.candidates(tally.joints, tally.units, truth=tally.truth) if tally.joints else None,
         projected=projected,
         improvement=gains.by_candidate,
+        noise_floor={} if floor is None else dict(zip((*AXES, *tally.joints), floor.tolist(), strict=True)),
         kind=kind,
         sensor_errors=applied_errors(predictor),
         zeroed=bool(predictor.own),
