@@ -92,7 +92,8 @@ if TYPE_CHECKING:
     )
     from steelyard.report import Report, Trace, trace_motions, write_report
     from steelyard.stance import Trajectory, plan_motion
-    from steelyard.validation import Validation, validate
+    from steelyard.validation import Validation, Verdict, validate
+    from steelyard.validation.judge import judge
 
 __version__ = "0.1.0"
 
@@ -146,6 +147,7 @@ __all__ = [
     "Trace",
     "Trajectory",
     "Validation",
+    "Verdict",
     "calibrate",
     "check_model",
     "design_calibration",
@@ -162,6 +164,7 @@ __all__ = [
     "inspect_recording",
     "is_possible",
     "join_recordings",
+    "judge",
     "load_estimate",
     "load_evidence",
     "load_model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,8 +29,17 @@ def expected(nuisance=SENSORS, offsets=None, zeroed=None) -> sy.Validation:
     recording = short_trial("g1", "reach", noise="default").recording
     delays = sy.estimate_delays(robot("g1"), recording).by_sensor.values()
     late = {each.sensor: each.value for each in delays if abs(each.value) > 1e-3 and each.low > 0.0}
-    motion = sy.reconstruct_motion(robot("g1"), recording.without_delays(late), offsets=offsets)
+    aligned = recording.without_delays(late)
+    motion = sy.reconstruct_motion(robot("g1"), aligned, offsets=offsets)
     return sy.validate(short_estimate(), motion, nuisance=nuisance, zeroed=zeroed)
+
+
+def told(found: sy.Validation, printed: dict) -> dict:
+    """Gives what the command prints of a validation; it alone has the recording, and so its noise floor and verdict."""
+    floor = printed["noise_floor"]
+    assert all(level > 0.0 for level in floor.values())
+    known = replace(found, noise_floor=floor)
+    return {**known.to_dict(), "verdict": sy.judge(short_estimate(), known).to_dict()}
 
 
 def test_it_prints_and_writes_what_the_function_gives(folder, tmp_path):
@@ -37,15 +47,18 @@ def test_it_prints_and_writes_what_the_function_gives(folder, tmp_path):
     assert (ran.code, ran.told) == (0, "")
     assert expected().summary() in ran.printed
     assert "reach.npz: 8.00 s" in ran.printed
-    assert json.loads((tmp_path / "new" / "v.json").read_text()) == expected().to_dict()
+    stored = json.loads((tmp_path / "new" / "v.json").read_text())
+    assert stored == told(expected(), stored)
+    assert stored["verdict"]["reasons"][0][:60] in ran.printed
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["v.json"]
     assert max(len(line) for line in ran.printed.splitlines() if not line.startswith("written")) <= 80
 
 
 def test_options_arrive(folder, tmp_path):
     arguments = ["validate", folder / "estimate.json", folder / "reach.npz", "--json"]
-    assert json.loads(run(*arguments).printed) == expected().to_dict()
-    assert json.loads(run(*arguments, "--nuisance", "wrench_offset").printed) == expected().to_dict()
+    for given in ([], ["--nuisance", "wrench_offset"]):
+        printed = json.loads(run(*arguments, *given).printed)
+        assert printed == told(expected(), printed)
     bare = expected(nuisance=()).to_dict()
     assert bare["wrench"] != expected().to_dict()["wrench"]
     assert json.loads(run(*arguments, "--nuisance", "none").printed)["wrench"] == bare["wrench"]

@@ -55,7 +55,7 @@ from steelyard.motion import Base as BaseName
 from steelyard.preparation import naming
 from steelyard.recording import find_format
 from steelyard.report import Report, Trace, check_report_parts, sum_up, trace_motions
-from steelyard.validation import Validation, fit_sensor_errors, validate
+from steelyard.validation import Validation, fit_sensor_errors, judge, validate
 
 _METHOD = str(inspect.signature(identify_parameters).parameters["method"].default)
 _DRAWN_FOLDER = "drawn"
@@ -223,7 +223,8 @@ def identify(
         found = {"estimate": estimate.to_dict()} if full_json else overview(estimate)
         judged = None if validation is None else validation.to_dict()
         written = {"files": [str(path) for path in files], "file_notes": notes}
-        typer.echo(json.dumps({**found, "validation": judged, **written}))
+        verdict = judge(estimate, validation).to_dict()
+        typer.echo(json.dumps({**found, "verdict": verdict, "validation": judged, **written}))
 
 
 def _write(

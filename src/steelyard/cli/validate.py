@@ -30,7 +30,7 @@ from steelyard.cli.terminal import print_note, print_summary
 from steelyard.identification import load_estimate
 from steelyard.preparation import naming
 from steelyard.recording import find_format
-from steelyard.validation import preparation_for
+from steelyard.validation import describe_verdict, judge, preparation_for
 from steelyard.validation import validate as validate_estimate
 from steelyard.wording import in_words
 
@@ -92,4 +92,8 @@ def validate(
         late = in_words([f"{name} by {1e3 * seconds:+.1f} ms" for name, seconds in prepared.delays.items()])
         print_note(console, f"  delays are corrected as for the estimate: {late}", "dim")
     print_summary(console, with_shell_notes(validation).summary())
-    write_result(console, validation.to_dict(), output, as_json=as_json, force=force)
+    verdict = judge(found, validation)
+    for line in describe_verdict(verdict):
+        print_note(console, line, "bold")
+    plain = {**validation.to_dict(), "verdict": verdict.to_dict()}
+    write_result(console, plain, output, as_json=as_json, force=force)

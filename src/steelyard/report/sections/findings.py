@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from steelyard.identification import half_width
-from steelyard.model import is_possible
 from steelyard.report.sections.section import Section
+from steelyard.validation import describe_verdict, judge, rows_with, together
 from steelyard.wording import in_words
 
 if TYPE_CHECKING:
     from steelyard.report.report import Report
-    from steelyard.validation import Gain, Validation
 
 _CLEAR = 0.99
 """Confidence from which a change of mass is called clear: among thirty links, one in three reports then names one by
@@ -26,21 +25,9 @@ judgement."""
 _MOVED = 0.1
 """Relative change of mass from which a link that the data hardly determine is listed. Set by judgement."""
 
-_CONTRADICTED = 3.0
-"""Residual, as a multiple of what noise explains, from which it comes first. Set by judgement: smaller ones
-are common where friction or flexibility is not modelled."""
-
 _LOOSE = 0.005
 """Half width of the total mass's interval, as a share of it, from which a scale is advised. Set by judgement: a
 scale to 50 g is several times better on a humanoid."""
-
-
-TONES = {"good": "Good", "caution": "With care"}
-
-
-_FEWEST_FREEDOMS = 60.0
-"""Degrees of freedom below which residuals say nothing about noise. Set by judgement: the relative standard
-error of a noise scale, 1/√(2·60), is then 9 %."""
 
 
 class Card(NamedTuple):
@@ -59,22 +46,20 @@ class Card(NamedTuple):
 
 def describe_findings(report: Report) -> Section:
     """Write the headline, the verdict, key numbers and sentences."""
-    tone, verdict = _verdict(report)
+    verdict = judge(report.estimate, report.validation)
     context = {
         "headline": _headline(report),
-        "tone": tone,
-        "called": TONES[tone],
-        "verdict": verdict,
+        "tone": "good" if verdict.overall == "good" else "caution",
+        "verdict": describe_verdict(verdict),
         "cards": [card._asdict() for card in _cards(report)],
         "sentences": [*_changes(report), *_reach(report), *_prediction(report), *_advice(report)],
     }
     return Section("found", "Found", "findings.html", context)
 
 
-def sum_up(report: Report) -> tuple[str, str]:
-    """Summarise the estimate in one sentence, and the verdict on the model in another."""
-    tone, verdict = _verdict(report)
-    return _headline(report), f"{TONES[tone]}. {verdict}"
+def sum_up(report: Report) -> tuple[str, ...]:
+    """Summarise the estimate in one sentence, and the verdict on the model in others."""
+    return _headline(report), *describe_verdict(judge(report.estimate, report.validation))
 
 
 def _interval(report: Report) -> float:
@@ -97,92 +82,6 @@ def _headline(report: Report) -> str:
     return f"{estimate.model.name}: {kind} {estimate.total_mass:.2f} kg, {compared}."
 
 
-def _verdict(report: Report) -> tuple[str, str]:
-    """Return the tone ("good", "caution") and one sentence on whether the model can be used."""
-    doubt = _doubt_in_data(report) or _doubt_in_validation(report)
-    return ("caution", doubt) if doubt else ("good", _GAINS["real"])
-
-
-def _doubt_in_data(report: Report) -> str:
-    """Return what speaks against an estimate before its validation, if anything."""
-    contradiction = _contradiction(report)
-    if report.estimate.status in _STATUS:
-        return _STATUS[report.estimate.status]
-    impossible = int(np.count_nonzero(~is_possible(np.asarray(report.estimate.parameters))))
-    if impossible:
-        return (
-            f"{impossible} of {len(report.estimate.model.links)} links are physically impossible; simulators and "
-            "controllers may refuse them. Identify with --method geometric."
-        )
-    if contradiction > _CONTRADICTED:
-        return (
-            f"The residuals are {contradiction:.1f} times larger than sensor noise explains: encoders may have offsets "
-            "(run steelyard calibrate), a foot may have slipped, or the model's lengths are wrong."
-        )
-    return ""
-
-
-def _doubt_in_validation(report: Report) -> str:
-    """Return what speaks against an estimate after its validation, if anything."""
-    validation = report.validation
-    if validation is None:
-        return "Not validated: validate on a recording that was not used (--validate) before relying on it."
-    if validation.kind != "cross":
-        return "Validated on data that the estimate was made from, which proves little. Validate on another recording."
-    gain = _together(validation, "corrected")
-    if gain is None:
-        return "No row of the unseen motion was measured completely, so that predictions could not be compared."
-    worse = _rows_with(validation, "worse")
-    if gain.verdict == "real" and worse:
-        return (
-            "On unseen motion, all axes together are predicted better than by the scaled model file, but "
-            f"{in_words(worse, limit=6)} worse."
-        )
-    plain = _together(validation, "reference")
-    if gain.verdict == "real" and plain is not None and plain.verdict != "real":
-        return (
-            "On unseen motion, it predicts better than the model file scaled by one factor; against the model file as "
-            "it is, the difference is not significant. Validate on a longer recording."
-        )
-    return "" if gain.verdict == "real" else _GAINS[gain.verdict]
-
-
-def _contradiction(report: Report) -> float:
-    """Return the residual as a multiple of what noise explains; 1 where that is not known."""
-    estimate = report.estimate
-    factor = estimate.options.get("noise_factor")
-    # With hardly more equations than unknowns, the residual says nothing about noise.
-    if not isinstance(factor, int | float) or estimate.fit.freedom < _FEWEST_FREEDOMS:
-        return 1.0
-    return float(factor)
-
-
-def _rows_with(validation: Validation, verdict: str) -> list[str]:
-    """Return the axes with a verdict against the scaled model file."""
-    gains = validation.improvement["corrected"]
-    together = ("total", "torques", "projected")
-    return [row for row, gain in gains.items() if row not in together and gain.verdict == verdict]
-
-
-_STATUS = {
-    "weak": "The recordings determine little more than the total mass. See the notes.",
-    "stopped": "The solver stopped before it converged; the parameters are not the optimum for these data.",
-}
-_GAINS = {
-    "real": "On unseen motion, it predicts significantly better than the model file, and than the model file scaled by "
-    "the best factor.",
-    "worse": "On unseen motion, it predicts worse than the model file scaled by one factor.",
-    "undecided": "On unseen motion, the difference from the model file scaled by one factor is not significant; "
-    "validate on a longer recording.",
-}
-
-
-def _together(validation: Validation, other: str) -> Gain | None:
-    """Return the gain over another candidate in all rows together."""
-    gains = validation.improvement[other]
-    return next((gains[row] for row in ("total", "torques", "projected") if row in gains), None)
-
-
 def _cards(report: Report) -> list[Card]:
     estimate, validation = report.estimate, report.validation
     before = float(estimate.reference[:, 0].sum())
@@ -193,7 +92,7 @@ def _cards(report: Report) -> list[Card]:
             f"± {_interval(report):.2f} kg (95 %); model file: {before:.2f} kg",
         )
     ]
-    gain, fairer = (None if validation is None else _together(validation, each) for each in ("reference", "corrected"))
+    gain, fairer = (None if validation is None else together(validation, each) for each in ("reference", "corrected"))
     motion = "unseen motion" if validation is not None and validation.kind == "cross" else "motion partly used"
     if gain is not None and fairer is not None and np.isfinite(gain.ratio):
         cards.append(
@@ -283,7 +182,7 @@ def _prediction(report: Report) -> list[str]:
     verdicts = [
         f"{words} in {in_words(rows, limit=6)}"
         for verdict, words in (("real", "better"), ("worse", "worse"), ("undecided", "no significant difference"))
-        if (rows := _rows_with(validation, verdict))
+        if (rows := rows_with(validation, verdict))
     ]
     return [f"By axis, against the model file scaled by one factor: {', '.join(verdicts)}."] if verdicts else []
 
