@@ -145,7 +145,7 @@ class Predictor:
         done = dict(zip(different, terms.required, strict=True))
         needed = np.stack([scale * done[place] for place, scale in zip(places, self.scales, strict=True)])
         if self.nuisance:
-            needed += system.nuisance_columns(plan, states, terms, motion.bandwidth) @ self.values
+            needed += system.nuisance_columns(plan, states, terms, system.readings(motion)) @ self.values
         unknown = terms.unknown
         present = present_forces(plan, motion)
         unknown *= present[:, None, :]

@@ -14,7 +14,7 @@ from steelyard.kinematics import one_blas_thread
 from steelyard.motion import Motion
 from steelyard.preparation import Preparation, RecordingLike, naming, preparation_of
 from steelyard.recording import Recording
-from steelyard.regression import PRIORS, plan_nuisance, plan_sensing
+from steelyard.regression import PRIORS, belongs_to, plan_nuisance, plan_sensing
 from steelyard.validation.error_statistics import CANDIDATES
 from steelyard.validation.prediction import AXES, UNITS, Predictor, nuisance_values
 from steelyard.validation.tally import Tally
@@ -41,6 +41,7 @@ _STALE = {
     "imu_mounting": "may have changed since the training recording",
     "wrench_offset": "belong to the training recording",
     "accelerometer_bias": "belong to the training recording",
+    "wrench_drift": "belong to the training recording",
 }
 """Why the others are not applied by default."""
 
@@ -244,7 +245,9 @@ def plan_predictor(
                 "no quantity that the parameters predict is measured in this motion; record a wrench or a torque",
                 names=missing,
             )
-    groups = [group for group in nuisance if _estimated(group, estimate.nuisance, sensing)]
+    # Drift is counted from the beginning of a recording, and ends with it.
+    applied = [group for group in nuisance if group != "wrench_drift"]
+    groups = [group for group in applied if _estimated(group, estimate.nuisance, sensing)]
     columns = plan_nuisance(model, sensing, groups)
     if columns:
         notes.append(f"All candidates predict with the estimate's {in_words(groups).replace('_', ' ')}.")
@@ -269,7 +272,7 @@ def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> boo
         return any(name.startswith(f"{joint}.{group}") for joint in sensing.torques for name in values)
     if group == "wrench_offset":
         return any(f"{source.name}.offset" in values for source in sensing.measured)
-    return any(name.startswith(f"{group}.") for name in values)
+    return any(belongs_to(name, group) for name in values)
 
 
 def preparation_for(estimate: Estimate) -> Preparation:

@@ -1,0 +1,1 @@
+"""Fair tests: no improvement that is none, no outlier believed, no load that is drift."""
