@@ -1,8 +1,9 @@
 """Loads and their rivals: sensors that drift, are zeroed or lose their calibration between two recordings.
 
-A true robot dances twice without a load and once with 2 kg on a hand, the torso or the head. The second recording is
-altered, written to a file, and given to the road that ``steelyard payload`` takes with its defaults. Without a load,
-every load that is reported ("found" or "ambiguous") is a false alarm.
+A true robot dances twice; the second dance is measured without a load and with 2 kg on a hand, the torso, and the head
+or a forearm, taken to be followed as exactly (see `benchmarks.truth.payload_trials`). The second recording is altered,
+written to a file, and given to the road that ``steelyard payload`` takes with its defaults. Without a load, every load
+that is reported ("found" or "ambiguous") is a false alarm.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 import steelyard as sy
 from benchmarks.figures import Figure
+from benchmarks.truth.payload_trials import add_loads
 from benchmarks.truth.robots import cache_folder
 
 if TYPE_CHECKING:
@@ -40,8 +42,8 @@ PLACES: dict[str, dict[str, str]] = {
 }
 """By robot and place, the link that carries the load, with ``left`` or ``right`` to be filled in."""
 
-EMPTY_ROBOTS, LOADED_ROBOTS = 3, 10
-"""True robots of each kind without and with a load: 4 x 3 robots in 5 alterations, and 4 x 10 loads."""
+TRUE_ROBOTS = 3
+"""True robots of each kind: 4 x 3 robots in 5 alterations, and with loads on 3 places."""
 
 ALARMS, RIGHT = 0.05, 0.99
 """What is asked: the greatest share of false alarms, and the least share of right links."""
@@ -59,7 +61,9 @@ _DANCES = 24
 def drift(recording: Recording, generator: np.random.Generator) -> Recording:
     """Return a recording whose wrench sensors drift by 4 N and 0.4 N m in 20 s, each channel to either side."""
     share = (recording.time - recording.time[0]) / 20.0
-    return _with_wrenches(recording, lambda values, size: values + generator.choice([-1.0, 1.0]) * size * share, (4.0, 0.4))
+    return _with_wrenches(
+        recording, lambda values, size: values + generator.choice([-1.0, 1.0]) * size * share, (4.0, 0.4)
+    )
 
 
 def drift_of_one(recording: Recording, generator: np.random.Generator) -> Recording:
@@ -105,13 +109,15 @@ def loads(study: Study) -> None:
     seed = study.seeds.get("loads", SEED)
     empty: list[dict[str, Any]] = []
     loaded: list[dict[str, Any]] = []
-    for robot in PLACES:
-        for number in range(LOADED_ROBOTS):
-            beside = number < EMPTY_ROBOTS
-            if beside:
-                empty += [_run(robot, seed + number, "", name) for name in ("", *ALTERATIONS)]
-            place = list(PLACES[robot])[number % len(PLACES[robot])]
-            loaded += [_run(robot, seed + number, place, name) for name in ("", *(ALTERATIONS if beside else ()))]
+    names = list(ALTERATIONS)
+    for robot, places in PLACES.items():
+        for number in range(TRUE_ROBOTS):
+            empty += [_run(robot, seed + number, "", name) for name in ("", *ALTERATIONS)]
+            loaded += [_run(robot, seed + number, place, "") for place in places]
+            # With a load, two alterations of each robot, in turn.
+            turn = TRUE_ROBOTS * list(PLACES).index(robot) + number
+            for name in (names[turn % len(names)], names[(turn + 2) % len(names)]):
+                loaded.append(_run(robot, seed + number, list(places)[number % len(places)], name))
             print(f"loads: {robot} {seed + number}", file=sys.stderr, flush=True)
     study.raw["loads"] = {"empty": empty, "loaded": loaded}
     altered, plain = [run for run in empty if run["altered"]], [run for run in loaded if not run["altered"]]
@@ -187,24 +193,24 @@ def recorded(robot: str, seed: int, place: str, *, second: bool = False) -> Path
         place: Where the load is; empty for none.
         second: Whether it is the second dance.
     """
-    model = sy.load_model(robot)
-    path = cache_folder() / "loads" / f"{robot}_{seed}_{int(second)}_{place or 'empty'}.parquet"
+    model, folder = sy.load_model(robot), cache_folder() / "loads"
+    path = folder / f"{robot}_{seed}_{int(second)}_{place or 'empty'}.parquet"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        loads = {}
-        if place:
-            link, position = load_of(model, robot, seed, place)
-            loads = {link: sy.Payload(MASS, position.tolist())}
-        trial = _dance(model, seed, loads, second=second)
-        # The same sensors, with the same biases, in another noise.
-        measured = trial.with_noise(seed=10 * seed + 2 * int(second) + bool(place)) if second else trial
-        partial = path.with_suffix(".partial.parquet")
-        measured.recording.write(partial)
-        partial.rename(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        trial = _dance(model, seed, second=second)
+        for number, each in enumerate(("", *PLACES[robot]) if second else ("",)):
+            loads = {}
+            if each:
+                link, position = load_of(model, robot, seed, each)
+                loads = {link: sy.Payload(MASS, position.tolist())}
+            measured = add_loads(trial, loads).with_noise(seed=10 * seed + number + int(second))
+            partial = folder / "partial.parquet"
+            measured.recording.write(partial)
+            partial.rename(folder / f"{robot}_{seed}_{int(second)}_{each or 'empty'}.parquet")
     return path
 
 
-def _dance(model: Model, seed: int, loads: dict[str, sy.Payload], *, second: bool) -> Trial:
+def _dance(model: Model, seed: int, *, second: bool) -> Trial:
     """Return a dance of a true robot: the first of a few in which it has the torque, and does not fall."""
     for attempt in range(_DANCES // 2):
         number = (2 * (seed + attempt) + second) % _DANCES
@@ -212,7 +218,7 @@ def _dance(model: Model, seed: int, loads: dict[str, sy.Payload], *, second: boo
             dance = sy.plan_motion(model, "dance", seed=number, duration=SECONDS)
         except sy.SteelyardError:
             continue
-        trial = sy.simulate(model, dance, seed=seed, payloads=loads)
+        trial = sy.simulate(model, dance, seed=seed)
         if not trial.fell:
             return trial
     raise SystemExit(f"{model.name} of seed {seed} falls in every dance that was tried")
@@ -266,11 +272,7 @@ def _with_wrenches(
     axes = {f".{axis}": sizes[axis.startswith("n")] for axis in ("fx", "fy", "fz", "nx", "ny", "nz")}
     return _with_columns(
         recording,
-        {
-            name: change(recording.column(name), axes[name[-3:]])
-            for name in recording.columns
-            if name[-3:] in axes
-        },
+        {name: change(recording.column(name), axes[name[-3:]]) for name in recording.columns if name[-3:] in axes},
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from steelyard import gather_evidence, identify, load_model
 from steelyard.regression.gathering import build_system
+from tests.laboratory.trials import with_torques
 from tests.regression.motions import standing_motion
 
 ROBOTS = ("g1", "talos")
@@ -65,8 +66,6 @@ def test_columns_explain_encoder_offsets(robot):
 
 
 def test_columns_of_joint_torques_are_finite_differences():
-    from tests.laboratory.trials import with_torques  # noqa: PLC0415
-
     model = with_torques("g1")
     motion = standing_motion(model, 10, 3)
     joint, size = model.joints[3], 1e-5

@@ -123,6 +123,9 @@ class PayloadFinding:
             f"{'Likelihood ratio:':<19}{self.likelihood_ratio:.4g} (p {_small(self.p_value)})",
             f"{'Nothing was added:':<19}probability {_small(self.nothing)}",
         ]
+        if len(self.changes) > 1:
+            change = max(self.changes, key=self.changes.__getitem__)
+            lines.append(f"{'Sensors changed:':<19}{change} (probability {_small(self.changes[change])})")
         if self.payloads:
             lines += [
                 "-" * width,
@@ -153,7 +156,12 @@ class PayloadFinding:
             for payload in self.payloads
         ]  # fmt: skip
         limits = {link: limit if np.isfinite(limit) else None for link, limit in self.limits.items()}
-        return vars(self) | {"payloads": payloads, "limits": limits, "changes": dict(self.changes), "notes": list(self.notes)}
+        return vars(self) | {
+            "payloads": payloads,
+            "limits": limits,
+            "changes": dict(self.changes),
+            "notes": list(self.notes),
+        }
 
     def __repr__(self) -> str:
         loads = ", ".join(f"{payload.mass:.2f} kg on {payload.link}" for payload in self.payloads)

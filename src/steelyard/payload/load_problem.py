@@ -51,6 +51,9 @@ CHANGES: dict[str, tuple[str, ...]] = {
 }
 """What may have changed on the sensors between the recordings, and the groups of nuisances that it changes."""
 
+RIVAL_NUISANCE = ("auto", "wrench_gain", "wrench_drift", "encoder_offset")
+"""Groups of nuisances with which recordings are prepared, so that all of `CHANGES` are compared with a load."""
+
 _ONLY_CHANGES = ("wrench_drift", "wrench_gain")
 """Groups that have no part in common to both recordings: a drift begins anew in each, and a gain that both have scales
 robot and load alike; as an unknown, it took the attenuation that encoder noise brings, and 6 to 14 % of a load."""
@@ -93,6 +96,7 @@ class PayloadProblem:
         changes: By entry of `CHANGES`, the effects of those changes of the sensors, in standard deviations of their
             priors, shape (n_rows, n).
         log_volume: Logarithm of the volume by which changes that were added to the noise widened it.
+        explained: Decrease of ``‖right‖²`` by them.
     """
 
     links: tuple[str, ...]
@@ -106,6 +110,7 @@ class PayloadProblem:
     guessed: bool = False
     changes: Mapping[str, FloatArray] = field(default_factory=dict)
     log_volume: float = 0.0
+    explained: float = 0.0
 
     def of(self, link: int) -> FloatArray:
         """Return the ten columns of a link, shape (n_rows, 10)."""
@@ -114,7 +119,13 @@ class PayloadProblem:
     def with_noise(self, factor: float) -> PayloadProblem:
         """Return the same problem with its noise multiplied by a factor."""
         changes = {name: columns / factor for name, columns in self.changes.items()}
-        return replace(self, columns=self.columns / factor, right=self.right / factor, changes=changes)
+        return replace(
+            self,
+            columns=self.columns / factor,
+            right=self.right / factor,
+            changes=changes,
+            explained=self.explained / factor**2,
+        )
 
     def explained_by(self, names: Sequence[str]) -> PayloadProblem:
         """Return the same problem with some changes of the sensors in its noise, which is divided by its new root.
@@ -135,6 +146,7 @@ class PayloadProblem:
             directions=np.ascontiguousarray(np.linalg.qr(left[:, width + 1 :])[0]),
             changes={},
             log_volume=self.log_volume + float(np.sum(np.log(np.diagonal(root)))),
+            explained=self.explained + float(self.right @ self.right - left[:, width] @ left[:, width]),
         )
 
     @cached_property

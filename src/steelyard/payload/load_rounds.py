@@ -26,12 +26,13 @@ DOUBT = 0.05
 
 EXACT = 0.005
 """Relative accuracy of a load's predicted effect on the rows, limited by encoders, delays and sensor gains. Twice that
-share of what is explained already is neither a further load nor an extent. Set by judgement."""
+share of what is explained already, by loads or by changes of the sensors (which are linearised), is neither a further
+load nor an extent. Set by judgement."""
 
 _ROUNDS = 3
 """Most sweeps in which loads change links; set by judgement."""
 
-_NEAR = 20.0
+NEAR = 20.0
 """Difference in log probability beyond which a link is no candidate: e⁻²⁰ is 2e-9."""
 
 
@@ -66,7 +67,9 @@ class LoadSearch:
     taken: tuple[str, float] | None
 
 
-def search_loads(problem: PayloadProblem, chosen: Sequence[int], *, removed: bool, most: int, level: float) -> LoadSearch:
+def search_loads(
+    problem: PayloadProblem, chosen: Sequence[int], *, removed: bool, most: int, level: float
+) -> LoadSearch:
     """Add loads one by one while each is significant."""
     visible = tuple(link for link in chosen if problem.central_mass_errors[link] < 10.0 * problem.mass_scale)
     if not visible:
@@ -86,7 +89,7 @@ def search_loads(problem: PayloadProblem, chosen: Sequence[int], *, removed: boo
         new_misfit, new_freedom = _misfit(problem, best)
         scaled = problem.with_noise(new_misfit)
         # Every near candidate is refitted with that noise: marginal likelihoods change by more than a common factor.
-        near = log_weight(problem, best) - _NEAR * new_misfit**2
+        near = log_weight(problem, best) - NEAR * new_misfit**2
         again = [
             fit_loads(scaled, fit.links, removed=removed, near=fit) for fit in fits if log_weight(problem, fit) > near
         ]
@@ -118,7 +121,7 @@ def _next_loads(
 ) -> list[LoadFit]:
     """Return fits with one more load, on each link that could come near the best; none if none can be significant."""
     known = () if accepted is None else accepted.links
-    bounds = {link: _cost_bound(problem, (*known, link)) for link in visible if link not in known}
+    bounds = {link: cost_bound(problem, (*known, link)) for link in visible if link not in known}
     fits: list[LoadFit] = []
     window = 0.0
     for link in sorted(bounds, key=lambda each: bounds[each]):
@@ -129,11 +132,11 @@ def _next_loads(
             if p_value_of(before - bounds[link], problem.freedom, len(visible)) > level:
                 break
         fits.append(fit_loads(problem, (*known, link), removed=removed, near=accepted))
-        window = 4.0 * _NEAR * min(_misfit(problem, fit)[0] for fit in fits) ** 2
+        window = 4.0 * NEAR * min(_misfit(problem, fit)[0] for fit in fits) ** 2
     return fits
 
 
-def _cost_bound(problem: PayloadProblem, links: Sequence[int]) -> float:
+def cost_bound(problem: PayloadProblem, links: Sequence[int]) -> float:
     """Return a lower bound of the cost of loads on given links: that of ten free parameters each."""
     basis = np.linalg.qr(np.concatenate([problem.of(link) for link in links], axis=1))[0]
     shares = basis.T @ problem.right
@@ -145,14 +148,14 @@ def log_weight(problem: PayloadProblem, fit: LoadFit) -> float:
     return fit.log_evidence + float(np.sum(np.log(np.linalg.det(problem.roots[list(fit.links)]))))
 
 
-def log_volume(problem: PayloadProblem, links: Sequence[int]) -> float:
+def log_prior_volume(problem: PayloadProblem, links: Sequence[int]) -> float:
     """Return the logarithm of the prior volume around the matter of some links."""
     return float(logsumexp(np.log(np.linalg.det(problem.roots[list(links)]))))
 
 
 def _nothing(problem: PayloadProblem, visible: Sequence[int], fits: Sequence[LoadFit], known: LoadFit | None) -> float:
     """Return the probability of no load beyond those known, with a prior of one half."""
-    volume = log_volume(problem, visible)
+    volume = log_prior_volume(problem, visible)
     none = -0.5 * cost_of(problem, None) if known is None else log_weight(problem, known)
     some = float(logsumexp([log_weight(problem, fit) for fit in fits])) - volume
     return float(1.0 / (1.0 + np.exp(np.clip(some - none, -700.0, 700.0))))
@@ -168,16 +171,18 @@ def _misfit(problem: PayloadProblem, fit: LoadFit) -> tuple[float, float]:
 
 
 def effect_of(problem: PayloadProblem, fit: LoadFit) -> Any:
+    """Return what the loads of a fit add to the rows, shape (n_rows,)."""
     return np.sum([problem.of(link) @ fit.parameters(number) for number, link in enumerate(fit.links)], axis=0)
 
 
 def cost_of(problem: PayloadProblem, fit: LoadFit | None) -> float:
+    """Return the cost of a fit; without one, that of no load."""
     return float(problem.right @ problem.right) if fit is None else fit.cost
 
 
 def inexactness(problem: PayloadProblem, fit: LoadFit | None) -> float:
-    """Return the cost that known loads may leave unexplained although they are right."""
-    return (2.0 * EXACT) ** 2 * max(0.0, cost_of(problem, None) - cost_of(problem, fit))
+    """Return the cost that known loads, and changes in the noise, may leave unexplained although they are right."""
+    return (2.0 * EXACT) ** 2 * (problem.explained + max(0.0, cost_of(problem, None) - cost_of(problem, fit)))
 
 
 def p_value_of(ratio: float, freedom: float, count: int) -> float:
@@ -196,7 +201,7 @@ def _taken(problem: PayloadProblem, fits: Sequence[LoadFit], count: int, level: 
     misfit, freedom = _misfit(problem, best)
     empty = cost_of(problem, None)
     gain, other = empty - best.cost, empty - min((fit.cost for fit in above), default=empty)
-    if gain - other < _NEAR * misfit**2 or p_value_of(gain / misfit**2, freedom, count) > level:
+    if gain - other < NEAR * misfit**2 or p_value_of(gain / misfit**2, freedom, count) > level:
         return None
     return problem.links[best.links[-1]], float(best.masses[-1])
 
@@ -206,7 +211,9 @@ def _settle(problem: PayloadProblem, fit: LoadFit, visible: Sequence[int], *, re
     for _ in range(_ROUNDS if len(fit.links) > 1 else 0):
         before = fit
         for number in range(len(fit.links)):
-            fit = max(moved_fits(problem, fit, number, visible, removed=removed), key=lambda each: log_weight(problem, each))
+            fit = max(
+                moved_fits(problem, fit, number, visible, removed=removed), key=lambda each: log_weight(problem, each)
+            )
         if fit.links == before.links:
             break
     return fit
@@ -219,6 +226,6 @@ def moved_fits(
     fits = [fit]
     for link in visible:
         links = tuple(link if k == number else other for k, other in enumerate(fit.links))
-        if link not in fit.links and _cost_bound(problem, links) < fit.cost + 4.0 * _NEAR:
+        if link not in fit.links and cost_bound(problem, links) < fit.cost + 4.0 * NEAR:
             fits.append(fit_loads(problem, links, removed=removed, near=fit))
     return fits

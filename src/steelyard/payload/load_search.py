@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from steelyard.model import Model
     from steelyard.payload.finding import PayloadStatus
     from steelyard.payload.load_fit import BodyFit, LoadFit
-    from steelyard.payload.load_problem import PayloadProblem
     from steelyard.regression import Evidence
 
 _BODY = 6
@@ -68,6 +67,10 @@ def find_payload(
     around the robot's matter. A load counts as found where its likelihood ratio is significant at `level`, corrected
     for the number of links; then the next is searched for, and all are refitted. A load is described as a rigid body
     where that is significantly better than a point mass.
+
+    Sensors that drift, were zeroed, or lost their calibration between the recordings are rivals of a load, compared
+    with it by marginal likelihood before it is named; see `steelyard.payload.rivals`. Gains, drift and encoder offsets
+    are compared where the Evidence has columns for them (`RIVAL_NUISANCE`).
 
     Args:
         model: The robot without the load, with which the Evidence was gathered.
@@ -126,7 +129,7 @@ def find_payload(
     )
     return write_payload_notes(
         finding, problem, cad_spread=spread, worth=worth, level=level, zeroed=zeroed,
-        taken=None if removed else search.taken,
+        taken=None if removed else search.taken, comparison=comparison,
     )  # fmt: skip
 
 

@@ -18,7 +18,16 @@ import numpy as np
 from scipy.special import logsumexp
 
 from steelyard.payload.load_fit import fit_loads
-from steelyard.payload.load_rounds import DOUBT, LoadSearch, cost_of, log_volume, log_weight, search_loads
+from steelyard.payload.load_rounds import (
+    DOUBT,
+    NEAR,
+    LoadSearch,
+    cost_bound,
+    cost_of,
+    log_prior_volume,
+    log_weight,
+    search_loads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +44,7 @@ class Comparison:
         changes: That set, entries of `CHANGES`.
         probabilities: Posterior probability of each set of changes, with or without loads, by its entries.
         nothing: Posterior probability of no load, whatever changed.
-        suspect: The search without any changes, which found loads although they are not accepted; else None.
+        suspect: Where no load is accepted, the search under other changes that found the most significant one, if any.
     """
 
     search: LoadSearch
@@ -64,26 +73,49 @@ def compare_explanations(
     """
     names = tuple(problem.changes)
     sets = [(), *((name,) for name in names), *([names] if len(names) > 1 else [])]
-    searches = [
-        search_loads(problem.explained_by(each), chosen, removed=removed, most=most, level=level) for each in sets
-    ]
+    done: dict[tuple[str, ...], LoadSearch] = {}
+    loads: tuple[int, ...] = ()
+    scale, least = 1.0, -np.inf
+    for each in sorted(sets, key=lambda each: -_bound(problem.explained_by(each), chosen, ())):
+        if _bound(problem.with_noise(scale).explained_by(each), chosen, loads) < least - NEAR:
+            continue
+        search = search_loads(problem.explained_by(each), chosen, removed=removed, most=most, level=level)
+        done[each] = search
+        scale = min(search.misfit for search in done.values())
+        weights = _weights(problem.with_noise(scale), done, removed=removed)
+        best = max(done, key=lambda each: max(weights[each]))
+        likeliest = done[best].fit
+        least, loads = max(weights[best]), () if likeliest is None else likeliest.links
     if len(sets) == 1:
-        (search,) = searches
-        return Comparison(search, (), {(): 1.0}, search.nothing, None)
-    scaled = problem.with_noise(min(search.misfit for search in searches))
-    empty, full = np.full(len(sets), -np.inf), np.full(len(sets), -np.inf)
-    for place, (each, search) in enumerate(zip(sets, searches, strict=True)):
-        same = scaled.explained_by(each)
-        empty[place] = -0.5 * cost_of(same, None) - same.log_volume
+        return Comparison(done[()], (), {(): 1.0}, done[()].nothing, None)
+    total = logsumexp([*weights.values()])
+    nothing = float(np.exp(logsumexp([empty for empty, _ in weights.values()]) - total))
+    found = nothing <= DOUBT
+    best = max(done, key=lambda each: weights[each][found])
+    search = done[best] if found else replace(done[best], fit=None)
+    shares = {each: float(np.exp(logsumexp(weights[each]) - total)) if each in done else 0.0 for each in sets}
+    suspects = [] if found else [search for each, search in done.items() if each != best and search.fit is not None]
+    suspect = max(suspects, key=lambda search: search.ratio, default=None)
+    return Comparison(replace(search, nothing=nothing), best, shares, nothing, suspect)
+
+
+def _bound(problem: PayloadProblem, chosen: Sequence[int], loads: tuple[int, ...]) -> float:
+    """Return an upper bound of the log marginal likelihood with a load on any link, or with those on given ones."""
+    costs = [cost_bound(problem, (link,)) for link in chosen]
+    costs += [cost_bound(problem, loads)] if len(loads) > 1 else []
+    return -0.5 * min(costs) - problem.log_volume
+
+
+def _weights(
+    problem: PayloadProblem, searches: Mapping[tuple[str, ...], LoadSearch], *, removed: bool
+) -> dict[tuple[str, ...], tuple[float, float]]:
+    """Return the log marginal likelihood of each set of changes without loads, and with those that were found."""
+    weights = {}
+    for each, search in searches.items():
+        same = problem.explained_by(each)
+        empty, full = -0.5 * cost_of(same, None) - same.log_volume, -np.inf
         if search.fit is not None:
             fit = fit_loads(same, search.fit.links, removed=removed, near=search.fit)
-            prior = len(fit.links) * log_volume(same, search.candidates)
-            full[place] = log_weight(same, fit) - prior - same.log_volume
-    total = logsumexp([empty, full])
-    nothing = float(np.exp(logsumexp(empty) - total))
-    shares = np.exp(np.logaddexp(empty, full) - total)
-    found = nothing <= DOUBT
-    best = int(np.argmax(full if found else empty))
-    search = replace(searches[best], nothing=nothing) if found else replace(searches[best], fit=None, nothing=nothing)
-    suspect = searches[0] if not found and searches[0].fit is not None else None
-    return Comparison(search, sets[best], dict(zip(sets, shares.tolist(), strict=True)), nothing, suspect)
+            full = log_weight(same, fit) - len(fit.links) * log_prior_volume(same, search.candidates) - same.log_volume
+        weights[each] = (empty, full)
+    return weights
