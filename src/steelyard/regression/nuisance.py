@@ -168,7 +168,7 @@ def _joint_columns(group: str) -> list[str]:
     return [f"{group}.{wave}{order}" for order in RIPPLE_ORDERS for wave in ("sin", "cos")]
 
 
-class Readings(NamedTuple):
+class MeasuredSamples(NamedTuple):
     """What nuisance columns need of some samples, beside their motion.
 
     Attributes:
@@ -188,7 +188,7 @@ def nuisance_columns(
     plan: RowPlan,
     motion: TreeMotion,
     terms: RowTerms,
-    readings: Readings,
+    readings: MeasuredSamples,
     sensing: Sensing,
 ) -> FloatArray:
     """Compute the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.

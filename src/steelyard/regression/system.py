@@ -11,7 +11,7 @@ from steelyard.kinematics import spread_blocks
 from steelyard.model import PARAMETER_COUNT, WRENCH_AXES
 from steelyard.motion import tree_motion
 from steelyard.regression.kernels import add_inertial_errors, add_required_forces, fill_force_map, fill_regressor
-from steelyard.regression.nuisance import INERTIAL, Nuisance, Readings, nuisance_columns
+from steelyard.regression.nuisance import INERTIAL, Nuisance, MeasuredSamples, nuisance_columns
 from steelyard.regression.reduction import reduce_rows
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
@@ -90,12 +90,12 @@ class System:
         plan = self.plan(motion)
         return self.rows_of(plan, tree_motion(motion), present_forces(plan, motion), self.readings(motion))
 
-    def readings(self, motion: Motion) -> Readings:
+    def readings(self, motion: Motion) -> MeasuredSamples:
         """Return what was measured in some samples."""
-        return Readings(self.forces(motion), motion.time - self.start, motion.bandwidth)
+        return MeasuredSamples(self.forces(motion), motion.time - self.start, motion.bandwidth)
 
     def rows_of(
-        self, plan: RowPlan, motion: TreeMotion, present: BoolArray, readings: Readings
+        self, plan: RowPlan, motion: TreeMotion, present: BoolArray, readings: MeasuredSamples
     ) -> tuple[FloatArray, int]:
         """Compute the rows of some samples as `rows` does.
 
@@ -129,7 +129,7 @@ class System:
         self._reduce(rows, plan, terms, present_forces(plan, motion))
         return rows
 
-    def _fill_rows(self, rows: FloatArray, plan: RowPlan, motion: TreeMotion, readings: Readings) -> RowTerms:
+    def _fill_rows(self, rows: FloatArray, plan: RowPlan, motion: TreeMotion, readings: MeasuredSamples) -> RowTerms:
         """Fill ``[Y | nuisance]``, the first columns of `rows`, and return the other terms."""
         terms = self.evaluate(plan, motion, rows)
         if self.nuisance:
@@ -180,7 +180,9 @@ class System:
         frames = [self.model.frame(imu.frame) for imu in self.model.setup.imus]
         return next((frame.placement.translation for frame in frames if frame.body == base), np.zeros(3))
 
-    def nuisance_columns(self, plan: RowPlan, motion: TreeMotion, terms: RowTerms, readings: Readings) -> FloatArray:
+    def nuisance_columns(
+        self, plan: RowPlan, motion: TreeMotion, terms: RowTerms, readings: MeasuredSamples
+    ) -> FloatArray:
         """Compute the nuisance columns of some samples; see `steelyard.regression.nuisance.nuisance_columns`."""
         if any(column.group == "encoder_offset" for column in self.nuisance):
             terms = terms._replace(by_position=self._by_position(plan, motion, readings.forces))
