@@ -11,7 +11,7 @@ from steelyard.kinematics import spread_blocks
 from steelyard.model import PARAMETER_COUNT, WRENCH_AXES
 from steelyard.motion import tree_motion
 from steelyard.regression.kernels import add_inertial_errors, add_required_forces, fill_force_map, fill_regressor
-from steelyard.regression.nuisance import INERTIAL, Nuisance, MeasuredSamples, nuisance_columns
+from steelyard.regression.nuisance import INERTIAL, MeasuredSamples, Nuisance, nuisance_columns
 from steelyard.regression.reduction import reduce_rows
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
