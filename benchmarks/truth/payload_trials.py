@@ -35,6 +35,7 @@ from steelyard import (
 from steelyard.laboratory import DEFAULT_SENSORS
 from steelyard.laboratory.true_robot import add_payloads
 from steelyard.model.parameters import to_mass_com_inertia
+from steelyard.payload import RIVAL_NUISANCE
 from steelyard.regression.rows import base_wrench
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from steelyard import Evidence, Model, Motion, Recording, Trajectory, Trial
     from steelyard.arrays import FloatArray
 
-RECIPE = 3
+RECIPE = 4
 """To be raised when this file makes other data of the same arguments."""
 
 SPREAD = 0.2
@@ -70,6 +71,9 @@ PLACES: dict[str, dict[str, tuple[str, tuple[float, float, float] | None]]] = {
 }
 """By robot and place: the link, and where on it; None for its centre of mass. G1's head does not move against its
 torso, and is part of that link."""
+
+RIVALS = RIVAL_NUISANCE[1:]
+"""Errors of sensors that are compared with a load."""
 
 EMPTY = ("baseline", "nothing")
 """Recordings without a load."""
@@ -133,7 +137,7 @@ def recorded(robot: str, seed: int, place: str, mass: float = 2.0, *, played: bo
         file.parent.mkdir(parents=True, exist_ok=True)
         loads = {} if link is None else {link: Payload(mass, position.tolist())}
         trial = _trial(robot, seed, 0 if place == "baseline" else 1, loads if played else {})
-        _gather(robot, seed, place, mass, trial if played else _with_loads(trial, loads), file)
+        _gather(robot, seed, place, mass, trial if played else add_loads(trial, loads), file)
     return Recorded(robot, seed, place, 0.0 if empty else mass, link, position, load_evidence(file))
 
 
@@ -143,7 +147,8 @@ def _file(robot: str, seed: int, place: str, mass: float) -> Path:
         "recipe": RECIPE, "setup": repr(model.setup), "tree": model.tree.sha256, "spread": SPREAD, "wander": WANDER,
         "duration": DURATIONS[robot], "dances": DANCES[robot], "place": PLACES[robot].get(place),
         "parameters": hashlib.sha256(model.parameters.tobytes()).hexdigest(), "sensors": asdict(DEFAULT_SENSORS),
-        "nuisance": NUISANCE, "priors": PRIORS, "versions": [steelyard.__version__, np.__version__, mujoco.__version__],
+        "nuisance": (*NUISANCE, *RIVALS), "priors": PRIORS,
+        "versions": [steelyard.__version__, np.__version__, mujoco.__version__],
     }  # fmt: skip
     made = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
     return cache_folder() / "payloads" / f"{robot}_{seed}_{place}_{mass:g}_{made}.npz"
@@ -157,7 +162,9 @@ def _gather(robot: str, seed: int, place: str, mass: float, trial: Trial, file: 
     recording = trial.with_noise(1000 * seed + 100 * where + round(10.0 * mass)).recording
     sensors = _sensors(robot, seed, recording if place == "baseline" else None)
     motion = reconstruct_motion(model, recording.without_delays(sensors["delays"]))
-    gathered = gather_evidence(model, motion, weights=sensors["weights"], nuisance=NUISANCE, priors=PRIORS, workers=1)
+    gathered = gather_evidence(
+        model, motion, weights=sensors["weights"], nuisance=(*NUISANCE, *RIVALS), priors=PRIORS, workers=1
+    )
     partial = file.with_suffix(".partial")
     gathered.save(partial)
     partial.rename(file)
@@ -206,7 +213,7 @@ def _dance(robot: str, seed: int) -> Trajectory:
     return plan_motion(payload_model(robot), "dance", seed=seed, duration=DURATIONS[robot])
 
 
-def _with_loads(trial: Trial, loads: dict[str, Payload]) -> Trial:
+def add_loads(trial: Trial, loads: dict[str, Payload]) -> Trial:
     """Gives the trial of a robot that carries loads along the same way."""
     if not loads:
         return trial

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from benchmarks.papers.jovic import show
-from benchmarks.truth.payload_trials import PLACES, SPREAD, payload_model, recorded
+from benchmarks.truth.payload_trials import PLACES, RIVALS, SPREAD, payload_model, recorded
 from steelyard.payload.load_search import find_payload
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ def _zeroed(run: Recorded) -> Evidence:
     """Gives the evidence as sensors would have made it whose errors moved by as much as their priors say."""
     evidence = run.evidence
     moved = np.array(evidence.key.priors) * np.random.default_rng([run.seed, 7]).normal(size=len(evidence.key.priors))
+    # Zeroing changes neither gains nor encoders, and is no drift.
+    moved *= [not any(name.endswith(f".{group}") for group in RIVALS) for name in evidence.key.nuisance]
     factor = evidence.factor.copy()
     factor[:, -1] += factor[:, len(evidence.independent) : -1] @ moved
     return replace(evidence, factor=factor)

@@ -34,12 +34,14 @@ def test_the_load_is_found_as_the_page_on_payloads_finds_it(folder, tmp_path):
     # By the functions, as docs/payload.md has it.
     model = robot("g1")
     recordings = [long_dance().recording, long_dance(1.0).recording]
-    prepared = sy.prepare(model, recordings, delays="all", shared_offsets=True)
+    rivals = ["auto", "wrench_gain", "wrench_drift", "encoder_offset"]
+    prepared = sy.prepare(model, recordings, delays="all", shared_offsets=True, nuisance=rivals)
     evidence = [prepared.gather(each) for each in reversed(recordings)]
     wanted = sy.find_payload(model, *evidence).to_dict()
     assert load["mass"] == pytest.approx(wanted["payloads"][0]["mass"], rel=1e-6)
     assert load["position"] == pytest.approx(wanted["payloads"][0]["position"], rel=1e-5)
-    assert plain["nuisance"] == SENSORS
+    assert plain["nuisance"] == [*SENSORS, *rivals[1:]]
+    assert plain["changes"]["none"] > 0.5
     assert plain["delays"] == pytest.approx(dict(prepared.delays))
     assert "left_wrist_yaw_link" in ran.printed
     assert "a recording without the load" in ran.printed
@@ -80,7 +82,7 @@ def test_options_arrive(folder, monkeypatch):
         "cad_spread": 0.1, "same_sensors": False, "links": links, "removed": True, "most": 1, "least_mass": 0.1
     }  # fmt: skip
     standing = json.loads(run(*beside, "--base", "sole").printed)
-    assert standing["nuisance"] == ["wrench_offset"]
+    assert standing["nuisance"] == ["wrench_offset", "wrench_gain", "wrench_drift", "encoder_offset"]
     assert json.loads(run(*beside, "--nuisance", "none").printed)["nuisance"] == []
     ran = run(*beside[:-3], "--baseline", folder / "empty.npz", "--quiet")
     assert (ran.code, ran.printed, ran.told) == (0, "", "")

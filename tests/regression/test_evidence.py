@@ -480,7 +480,7 @@ def inverse_covariance_cost(model, motion, parameters, **options) -> float:
     states = tree_motion(motion)
     maps, floor, hidden = replace(system, noise=noise).evaluate(plan, states)[:3]
     blind = replace_unknown(system, plan)
-    rows, _ = system.rows_of(blind, states, np.zeros((len(motion), 0), dtype=bool), system.forces(motion))
+    rows, _ = system.rows_of(blind, states, np.zeros((len(motion), 0), dtype=bool), system.readings(motion))
     rows = rows.reshape(len(motion), plan.row_count, -1)
     present = present_forces(plan, motion)
     first = plan.rows.first_torque_row

@@ -43,7 +43,7 @@ def test_errors_of_inertial_sensors_are_derivatives_of_the_required_forces(base,
     nuisance = plan_nuisance(model, sensing, SENSORS[1:])
     system = System(model, base, sensing, nuisance, None, all_columns(model))
     plan, states = system.plan(motion), tree_motion(motion)
-    columns = system.nuisance_columns(plan, states, system.evaluate(plan, states), None)
+    columns = system.nuisance_columns(plan, states, system.evaluate(plan, states), system.readings(motion))
 
     def required(states):
         return system.evaluate(plan, states, parameters=[model.parameters]).required[0]

@@ -28,7 +28,7 @@ from steelyard.cli.shell_options import with_shell_notes
 from steelyard.cli.terminal import print_summary
 from steelyard.model import load_model
 from steelyard.motion import Base as BaseName
-from steelyard.payload import choose_links, find_payload
+from steelyard.payload import RIVAL_NUISANCE, choose_links, find_payload
 from steelyard.recording import find_format
 
 _SECONDS_PER_LINK = 0.02
@@ -79,7 +79,8 @@ def payload(
 
     Compares recordings of the loaded robot with others of the same robot without the payload, or with the model.
     Reports which link carries something, how heavy it is and where, or that this is not observable, and the smallest
-    mass that would be detected on each link. Delays and noise of the sensors are estimated first.
+    mass that would be detected on each link. Delays and noise of the sensors are estimated first. Sensors that drift,
+    were zeroed, or lost their calibration are compared with a load before one is named.
 
     Exits with 0 when there is an answer, 1 when the data or the problem is bad, 2 when the call is wrong.
 
@@ -98,7 +99,7 @@ def payload(
     console = Console(quiet=quiet or as_json)
     source: BaseName | None = base.value if base else None
     with show_progress(quiet=quiet) as progress:
-        # Sensors count as the same in all recordings: find_payload compares that with sensors zeroed in between.
+        # Sensors count as the same in all recordings: find_payload compares that with sensors that changed in between.
         road = PreparedRecordings.prepare(
             model,
             [*empty, *recordings],
@@ -106,7 +107,7 @@ def payload(
             base=source,
             offsets=added,
             delays="all",
-            nuisance="auto" if chosen is None else chosen,
+            nuisance=RIVAL_NUISANCE if chosen is None else chosen,
             withhold=hidden,
             shared_offsets=True,
         )

@@ -84,6 +84,8 @@ class PayloadFinding:
             is observable.
         misfit: Factor (at least 1) between the differences of the two recordings that no load explains and their
             noise; all standard errors include it.
+        changes: Posterior probability of each change of the sensors between the recordings, with or without a load:
+            "none", one of `steelyard.payload.CHANGES`, or "several" at once. A priori all are equally likely.
         baseline: Whether there was a recording without the load.
         notes: Remarks, a sentence or two each.
     """
@@ -96,6 +98,7 @@ class PayloadFinding:
     nothing: float
     limits: Mapping[str, float]
     misfit: float
+    changes: Mapping[str, float]
     baseline: bool
     notes: tuple[str, ...]
 
@@ -120,6 +123,9 @@ class PayloadFinding:
             f"{'Likelihood ratio:':<19}{self.likelihood_ratio:.4g} (p {_small(self.p_value)})",
             f"{'Nothing was added:':<19}probability {_small(self.nothing)}",
         ]
+        if len(self.changes) > 1:
+            change = max(self.changes, key=self.changes.__getitem__)
+            lines.append(f"{'Sensors changed:':<19}{change} (probability {_small(self.changes[change])})")
         if self.payloads:
             lines += [
                 "-" * width,
@@ -150,7 +156,12 @@ class PayloadFinding:
             for payload in self.payloads
         ]  # fmt: skip
         limits = {link: limit if np.isfinite(limit) else None for link, limit in self.limits.items()}
-        return vars(self) | {"payloads": payloads, "limits": limits, "notes": list(self.notes)}
+        return vars(self) | {
+            "payloads": payloads,
+            "limits": limits,
+            "changes": dict(self.changes),
+            "notes": list(self.notes),
+        }
 
     def __repr__(self) -> str:
         loads = ", ".join(f"{payload.mass:.2f} kg on {payload.link}" for payload in self.payloads)

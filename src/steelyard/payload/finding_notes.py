@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
     from steelyard.payload.finding import FoundPayload, PayloadFinding
     from steelyard.payload.load_problem import PayloadProblem
+    from steelyard.payload.rivals import Comparison
+
+_REMEDIES = {
+    "wrench_offset": ("other offsets of the wrench sensors", "zero the sensors once, before both recordings"),
+    "wrench_drift": ("a drift of the wrench sensors", "let the sensors warm up, and zero them again"),
+    "wrench_gain": ("other gains of the wrench sensors", "calibrate the wrench sensors again"),
+    "encoder_offset": ("other encoder offsets", "calibrate the joints again"),
+    "imu": ("another bias or mounting of the IMU", "leave the IMU mounted and switched on"),
+}
+"""Changes of the sensors between two recordings, and what to do about them."""
 
 _VAGUE = 0.5
 """Standard error of a position, as a share of its prior's standard deviation, above which it counts as hardly
@@ -34,6 +44,7 @@ def write_payload_notes(
     level: float,
     zeroed: float | None,
     taken: tuple[str, float] | None,
+    comparison: Comparison,
 ) -> PayloadFinding:
     """Return the finding with its notes.
 
@@ -45,6 +56,7 @@ def write_payload_notes(
         level: Probability of a false alarm.
         zeroed: The p-value if sensors had been zeroed in between; None where that makes no difference.
         taken: Link and mass of what was rather removed.
+        comparison: The comparison of loads with changes of the sensors.
     """
     notes = [note for payload in finding.payloads for note in _about_payload(payload, problem)]
     if not finding.payloads:
@@ -54,6 +66,7 @@ def write_payload_notes(
             "There is no recording without the load, so that every difference beyond "
             f"{_about_model(cad_spread)} counts as load; a baseline would separate the two."
         )
+    notes += _about_changes(finding, problem, comparison)
     hidden = [link for link, limit in finding.limits.items() if not np.isfinite(limit)]
     if hidden:
         notes.append(
@@ -105,6 +118,33 @@ def _about_payload(payload: FoundPayload, problem: PayloadProblem) -> Iterator[s
         )
     if payload.rigid is not None:
         yield f"The load on {payload.link} is larger than a point mass: `rigid` holds its ten parameters."
+
+
+def _about_changes(finding: PayloadFinding, problem: PayloadProblem, comparison: Comparison) -> Iterator[str]:
+    fit = None if comparison.suspect is None else comparison.suspect.fit
+    load = "" if fit is None else f"{fit.masses[0]:.2f} kg on {problem.links[fit.links[0]]}"
+    words = in_words([_REMEDIES[name][0] for name in comparison.changes])
+    remedy = in_words([_REMEDIES[name][1] for name in comparison.changes])
+    if words and finding.payloads:
+        yield (
+            f"Beside the load, the recordings differ by {words}; standard errors include that. For a more exact mass, "
+            f"{remedy}, and record both again."
+        )
+    elif words and load:
+        yield (f"What looks like {load} is better explained by {words}. To be sure, {remedy}, and record both again.")
+    elif words:
+        yield f"The recordings differ by {words}. To detect lighter loads, {remedy}, and record both again."
+    elif load:
+        yield (
+            f"There may be {load}, but the data do not distinguish it from changes of the sensors between the "
+            "recordings; zero and calibrate them, and record both again."
+        )
+    missing = [name for name in ("wrench_gain", "wrench_drift", "encoder_offset") if name not in problem.changes]
+    if finding.payloads and finding.baseline and missing:
+        yield (
+            f"Errors of the sensors were not compared with a load: the evidence has no {in_words(missing)}; gather it "
+            "with these as nuisance."
+        )
 
 
 def _about_limits(finding: PayloadFinding, cad_spread: float | None, worth: float) -> Iterator[str]:

@@ -7,25 +7,29 @@ Two recordings of one robot, the second with a load ``ψ`` on some link, rows di
 
 The robot ``φ`` has the model as its prior mean and the usual model error as its spread, the sensors' errors ``η`` have
 their priors, and ``δ`` is their drift between the recordings. All are Gaussian, so that one QR factorisation eliminates
-them exactly and leaves ``right = columns ψ + noise`` with unit noise. Nothing is assumed about the load yet.
+them exactly and leaves ``right = columns ψ + changes ε + noise`` with unit noise. Nothing is assumed about the load
+yet, nor about the changes ``ε`` of the sensors beyond ``δ``, which are its rivals: `PayloadProblem.explained_by` adds
+some of them to the noise, with their priors; see `steelyard.payload.rivals`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import qr, solve_triangular
 
 from steelyard.exceptions import EvidenceError, IdentifiabilityError
 from steelyard.identification import build_problem, choose_parameters
 from steelyard.model import MASS_SPREAD, PARAMETER_COUNT, model_spread, project_to_interior, to_pseudo_inertia
-from steelyard.regression import DEFAULT_NOISE, FLOOR_SHARE, singular_vectors
+from steelyard.regression import DEFAULT_NOISE, FLOOR_SHARE, belongs_to, singular_vectors
 
 if TYPE_CHECKING:
-    from steelyard.arrays import FloatArray
+    from collections.abc import Mapping, Sequence
+
+    from steelyard.arrays import BoolArray, FloatArray
     from steelyard.identification import ParameterSet
     from steelyard.model import Model
     from steelyard.regression import Evidence
@@ -37,6 +41,22 @@ Set by judgement: a tenth of what zeroing leaves."""
 GUESSED = 3.0
 """Factor on the noise where sensors of several kinds have default weights: the residual gives the noise of all rows
 together, but moments may be three times as noisy, beside forces, as default weights suggest."""
+
+CHANGES: dict[str, tuple[str, ...]] = {
+    "wrench_offset": ("wrench_offset",),
+    "wrench_drift": ("wrench_drift",),
+    "wrench_gain": ("wrench_gain",),
+    "encoder_offset": ("encoder_offset",),
+    "imu": ("accelerometer_bias", "gyro_bias", "imu_mounting"),
+}
+"""What may have changed on the sensors between the recordings, and the groups of nuisances that it changes."""
+
+RIVAL_NUISANCE = ("auto", "wrench_gain", "wrench_drift", "encoder_offset")
+"""Groups of nuisances with which recordings are prepared, so that all of `CHANGES` are compared with a load."""
+
+_ONLY_CHANGES = ("wrench_drift", "wrench_gain")
+"""Groups that have no part in common to both recordings: a drift begins anew in each, and a gain that both have scales
+robot and load alike; as an unknown, it took the attenuation that encoder noise brings, and 6 to 14 % of a load."""
 
 _REACH = 0.05
 """Standard deviation (m) of how far a load may lie outside the link's own matter. Set by judgement: a fist's size."""
@@ -73,6 +93,10 @@ class PayloadProblem:
         directions: Orthonormal basis, in the space of the rows, of the directions of the robot's parameters that the
             loaded recording observes, shape (n_rows, n_directions).
         guessed: Whether the noise of the rows is that of default weights; see `GUESSED`.
+        changes: By entry of `CHANGES`, the effects of those changes of the sensors, in standard deviations of their
+            priors, shape (n_rows, n).
+        log_volume: Logarithm of the volume by which changes that were added to the noise widened it.
+        explained: Decrease of ``‖right‖²`` by them.
     """
 
     links: tuple[str, ...]
@@ -84,6 +108,9 @@ class PayloadProblem:
     mass_scale: float
     directions: FloatArray
     guessed: bool = False
+    changes: Mapping[str, FloatArray] = field(default_factory=dict)
+    log_volume: float = 0.0
+    explained: float = 0.0
 
     def of(self, link: int) -> FloatArray:
         """Return the ten columns of a link, shape (n_rows, 10)."""
@@ -91,7 +118,36 @@ class PayloadProblem:
 
     def with_noise(self, factor: float) -> PayloadProblem:
         """Return the same problem with its noise multiplied by a factor."""
-        return replace(self, columns=self.columns / factor, right=self.right / factor)
+        changes = {name: columns / factor for name, columns in self.changes.items()}
+        return replace(
+            self,
+            columns=self.columns / factor,
+            right=self.right / factor,
+            changes=changes,
+            explained=self.explained / factor**2,
+        )
+
+    def explained_by(self, names: Sequence[str]) -> PayloadProblem:
+        """Return the same problem with some changes of the sensors in its noise, which is divided by its new root.
+
+        With ``A`` the effects of the changes, ``1 + A Aᵀ = L Lᵀ``, and columns and forces are multiplied by ``L⁻¹``.
+        """
+        if not names:
+            return self
+        effects = np.concatenate([self.changes[name] for name in names], axis=1)
+        root = np.linalg.cholesky(np.eye(len(effects)) + effects @ effects.T)
+        stacked = np.concatenate([self.columns, self.right[:, None], self.directions], axis=1)
+        left = np.asarray(solve_triangular(root, stacked, lower=True))
+        width = self.columns.shape[1]
+        return replace(
+            self,
+            columns=np.ascontiguousarray(left[:, :width]),
+            right=np.ascontiguousarray(left[:, width]),
+            directions=np.ascontiguousarray(np.linalg.qr(left[:, width + 1 :])[0]),
+            changes={},
+            log_volume=self.log_volume + float(np.sum(np.log(np.diagonal(root)))),
+            explained=self.explained + float(self.right @ self.right - left[:, width] @ left[:, width]),
+        )
 
     @cached_property
     def central_mass_errors(self) -> FloatArray:
@@ -126,29 +182,34 @@ def build_payload_problem(
     held = np.isfinite(priors)
     scales = np.where(held, priors, 1.0)
 
+    shared, moved = (~_among(evidence, groups) for groups in (_ONLY_CHANGES, ("encoder_offset",)))
+    known = np.concatenate([np.ones(count), held[shared]])
+
     full = evidence.full_factor / noise
-    robot, offsets = full[:, :count] @ spread, full[:, count:-1] * scales
+    robot, errors = full[:, :count] @ spread, full[:, count:-1] * scales
     right = full[:, -1] - full[:, :count] @ reference
-    with_prior = np.concatenate([np.ones(count), held])
+    with_prior, other_errors = known, np.zeros((0, len(priors)))
     if baseline is None:
-        rows = np.concatenate([robot, offsets], axis=1)
+        rows = np.concatenate([robot, errors[:, shared]], axis=1)
     else:
         other_noise, other_freedom = _noise(baseline, evidence, unknowns)
         freedom = min(freedom, other_freedom)
         other = baseline.full_factor / other_noise
-        other_offsets = other[:, count:-1] * scales
-        none = np.zeros_like(other_offsets)
+        other_errors = other[:, count:-1] * scales
+        none = np.zeros_like(other_errors[:, shared])
+        finite, free, mine = held[shared], moved[shared], errors[:, shared]
         if same_sensors:
             # Errors without a prior are independent in the two recordings: shared, they would be counted twice.
-            loaded, empty = (offsets * held, offsets * np.where(held, DRIFT, 1.0)), (other_offsets, none)
+            loaded = mine * finite, mine * np.where(finite, DRIFT * free, 1.0)
         else:
-            loaded, empty = (offsets, np.zeros_like(offsets)), (none, other_offsets)
-        blocks = ((robot, *loaded), (other[:, :count] @ spread, *empty))
+            loaded = mine * ~free, mine * free
+        blocks = ((robot, *loaded), (other[:, :count] @ spread, other_errors[:, shared], none))
         rows = np.concatenate([np.concatenate(block, axis=1) for block in blocks])
         right = np.concatenate([right, other[:, -1] - other[:, :count] @ reference])
-        with_prior = np.concatenate([with_prior, held])
+        with_prior = np.concatenate([known, finite])
     loads = np.concatenate([full[:, :count], np.zeros((len(rows) - len(full), count))])
-    columns, right = _eliminate(rows, with_prior, loads, right)
+    rivals = _changes(evidence, errors, other_errors, baseline=baseline is not None, same_sensors=same_sensors)
+    columns, *changes, right = _eliminate(rows, with_prior, [loads, *rivals.values()], right)
     centres, roots = _position_priors(model)
     return PayloadProblem(
         links=model.links,
@@ -160,6 +221,7 @@ def build_payload_problem(
         mass_scale=_MASS_SHARE * model.total_mass,
         directions=_directions(full[:, :count] @ usual, columns @ usual),
         guessed=_has_default_weights(evidence),
+        changes=dict(zip(rivals, changes, strict=True)),
     )
 
 
@@ -201,6 +263,37 @@ def _noise(evidence: Evidence, other: Evidence | None, unknowns: ParameterSet) -
     return max(problem.noise, least) * (GUESSED if _has_default_weights(evidence) else 1.0), problem.freedom
 
 
+def _among(evidence: Evidence, groups: Sequence[str]) -> BoolArray:
+    """Return which nuisances are of some groups, shape (n_nuisance,)."""
+    names = evidence.key.nuisance
+    return np.array([any(belongs_to(name, group) for group in groups) for name in names], dtype=np.bool_)
+
+
+def _changes(
+    evidence: Evidence, errors: FloatArray, other: FloatArray, *, baseline: bool, same_sensors: bool
+) -> dict[str, FloatArray]:
+    """Return the effects of changes of the sensors on the rows of both recordings, by entry of `CHANGES`.
+
+    Args:
+        evidence: Of the robot with the load.
+        errors: Effects of the nuisances on its rows, in standard deviations of their priors.
+        other: The same for the baseline's; without rows, where there is none.
+        baseline: Whether there is one. Without it, offsets are unknown anyway.
+        same_sensors: Whether the sensors were neither zeroed nor mounted anew; otherwise their errors are independent.
+    """
+    held, found = np.isfinite(evidence.key.priors), {}
+    for name, groups in CHANGES.items():
+        chosen = _among(evidence, groups) & held
+        known = name not in _ONLY_CHANGES and not baseline
+        independent = not same_sensors and name in ("wrench_offset", "imu")
+        if not np.any(chosen) or known or independent:
+            continue
+        after = np.concatenate([errors[:, chosen], np.zeros((len(other), int(chosen.sum())))])
+        before = np.concatenate([np.zeros((len(errors), int(chosen.sum()))), other[:, chosen]])
+        found[name] = np.concatenate([after, before], axis=1) if name == "wrench_drift" and baseline else after
+    return found
+
+
 def _has_default_weights(evidence: Evidence) -> bool:
     """Return whether sensors of several kinds have default weights, so that their noise ratios were not estimated."""
     key = evidence.key
@@ -211,17 +304,23 @@ def _has_default_weights(evidence: Evidence) -> bool:
 
 
 def _eliminate(
-    rows: FloatArray, with_prior: FloatArray, loads: FloatArray, right: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return loads and forces after eliminating the unknowns of `rows` (unit priors where marked), in fewest rows."""
+    rows: FloatArray, with_prior: FloatArray, others: Sequence[FloatArray], right: FloatArray
+) -> list[FloatArray]:
+    """Return other columns, and the forces, after eliminating the unknowns of `rows`, in fewest rows.
+
+    Unknowns have unit priors where `with_prior` marks them.
+    """
     used = np.any(rows != 0.0, axis=0)
     rows, with_prior = rows[:, used], with_prior[used]
+    stacked = np.concatenate([*others, right[:, None]], axis=1)
     if rows.shape[1]:
         priors = np.diag(with_prior)[with_prior > 0.0]
         basis = qr(np.concatenate([rows, priors]), mode="full")[0][:, rows.shape[1] :]
-        loads, right = basis[: len(rows)].T @ loads, basis[: len(rows)].T @ right
-    left = np.asarray(np.linalg.qr(np.concatenate([loads, right[:, None]], axis=1), mode="r"))
-    return np.ascontiguousarray(left[:, :-1]), np.ascontiguousarray(left[:, -1])
+        stacked = basis[: len(rows)].T @ stacked
+    left = np.asarray(np.linalg.qr(stacked, mode="r"))
+    edges = np.cumsum([each.shape[1] for each in others])
+    parts = [np.ascontiguousarray(part) for part in np.split(left, edges, axis=1)]
+    return [*parts[:-1], parts[-1][:, 0]]
 
 
 def _directions(before: FloatArray, after: FloatArray) -> FloatArray:

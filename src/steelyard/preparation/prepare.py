@@ -59,8 +59,8 @@ def prepare(
             "all": estimated, and removed wherever they were found.
         noise: Standard deviations of the sensors' noise as `weights` of `gather_evidence`; "auto": estimated for each
             recording; "default": those of common sensors; None: plain sums, as in the papers.
-        nuisance: Groups of sensor and joint errors to estimate beside the parameters, () for none; "auto": those of all
-            sensors used.
+        nuisance: Groups of sensor and joint errors to estimate beside the parameters, () for none; "auto", alone or
+            among others: those of all sensors used.
         cutoff: Cutoff (Hz) of the filter; by default chosen for each recording.
         withhold: Sensors or components to treat as not measured.
         shared_offsets: Whether nobody zeroed a sensor or switched it off between the recordings; by default each
@@ -79,7 +79,7 @@ def prepare(
     shelf = Shelf(model, sources, lambda name: on_step(f"Reading {name}", None))
     remarks = [f"{recording.name}: {note}" for recording in shelf for note in recording.notes]
     source_name, imu, sole = choose_common_base(model, shelf, None if base == "auto" else base, remarks)
-    groups = choose_error_groups(model, shelf, source_name) if nuisance == "auto" else tuple(nuisance)
+    groups = choose_error_groups(model, shelf, source_name, nuisance)
     remarks += describe_groups(groups, shared=shared_offsets)
     late: Mapping[str, float] = {}
     if delays in ("auto", "all"):

@@ -66,10 +66,20 @@ def has_wrenches(model: Model, recordings: Iterable[Recording]) -> bool:
     return any(sensor.name in there for sensor in model.setup.wrench_sensors)
 
 
-def choose_error_groups(model: Model, recordings: Iterable[Recording], base: Base) -> tuple[str, ...]:
-    """Return the nuisance groups of all sensors used, as `gather_evidence` chooses them for one motion."""
-    torques = bool(model.setup.torques_measured)
-    return usual_groups(base, wrenches=has_wrenches(model, recordings), torques=torques)
+def choose_error_groups(
+    model: Model, recordings: Iterable[Recording], base: Base, wanted: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the nuisance groups that are wanted; "auto" stands for those of all sensors used.
+
+    Those are the groups that `gather_evidence` chooses for one motion.
+    """
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    if "auto" in names:
+        torques = bool(model.setup.torques_measured)
+        usual = usual_groups(base, wrenches=has_wrenches(model, recordings), torques=torques)
+        place = names.index("auto")
+        names[place : place + 1] = usual
+    return tuple(dict.fromkeys(names))
 
 
 def describe_groups(groups: Sequence[str], *, shared: bool) -> list[str]:

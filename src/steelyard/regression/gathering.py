@@ -21,7 +21,7 @@ from steelyard.regression.evidence import Evidence
 from steelyard.regression.evidence_key import EvidenceKey
 from steelyard.regression.independence import independent_columns
 from steelyard.regression.noise import plan_noise
-from steelyard.regression.nuisance import INERTIAL, plan_nuisance, usual_groups
+from steelyard.regression.nuisance import LINEARISED, plan_nuisance, usual_groups
 from steelyard.regression.offset_drift import drifting_columns, gather_drifting, look_ahead
 from steelyard.regression.origins import merge_origins
 from steelyard.regression.recording_errors import OWN_GROUPS
@@ -136,7 +136,7 @@ def _gather(
 def _key_of(model: Model, motion: Motion, system: System, *, shared: bool) -> EvidenceKey:
     """Return the identity of the system of a motion."""
     sensing, extra, noise = system.sensing, system.nuisance, system.noise
-    linearised = any(column.group in INERTIAL for column in extra)
+    linearised = any(column.group in LINEARISED for column in extra)
     own = [] if shared else [column for column in extra if column.group in OWN_GROUPS]
     return EvidenceKey(
         links=model.links,
@@ -234,7 +234,8 @@ def build_system(
     independent, _ = independent_columns(model, motion.base, sensing, _gravity(model, motion))
     columns = np.full(len(model.links) * PARAMETER_COUNT, -1, dtype=np.int64)
     columns[independent] = np.arange(len(independent))
-    return System(model, motion.base, sensing, extra, noise, columns.reshape(-1, PARAMETER_COUNT))
+    shaped = columns.reshape(-1, PARAMETER_COUNT)
+    return System(model, motion.base, sensing, extra, noise, shaped, float(motion.time[0]))
 
 
 def _sensing_of(

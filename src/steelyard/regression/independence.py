@@ -11,6 +11,7 @@ from steelyard.exceptions import EvidenceError
 from steelyard.kinematics import TreeMotion
 from steelyard.model import PARAMETER_COUNT
 from steelyard.regression.decomposition import dependence_on, leading_columns
+from steelyard.regression.nuisance import MeasuredSamples
 from steelyard.regression.rows import all_columns
 from steelyard.regression.sensing import ALWAYS, Sensing, plan_rows
 from steelyard.regression.system import System
@@ -84,7 +85,8 @@ def _probe(model: Model, base: str, sensing: Sensing, gravity: tuple[float, ...]
                 members = [number for number, name in enumerate(plan.unknown_soles) if name == sole]
                 present[:, members] = generator.random(size=(count, 1)) < 0.5
         motion = TreeMotion(q, v, a, rate, turn, pull)
-        rows, kept = system.rows_of(plan, motion, present, np.zeros((count, len(sensing.measured) + torques)))
+        readings = MeasuredSamples(np.zeros((count, len(sensing.measured) + torques)), np.zeros(count))
+        rows, kept = system.rows_of(plan, motion, present, readings)
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, rows[:, :total]]), mode="r"))
         found += kept
         if found >= _ROWS_PER_COLUMN * total or not found:

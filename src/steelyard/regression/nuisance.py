@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import erf
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from steelyard.kinematics import TreeMotion
     from steelyard.model import Model
     from steelyard.regression.sensing import RowPlan, Sensing
+    from steelyard.regression.system import RowTerms
 
 PRIORS: dict[str, float | tuple[float, float]] = {
     "wrench_offset": (5.0, 0.5),  # N and N m: drift of a six-axis foot sensor between two zeroings
@@ -30,6 +31,9 @@ PRIORS: dict[str, float | tuple[float, float]] = {
     "rotor_inertia": np.inf,
     "torque_offset": np.inf,
     "torque_ripple": 0.2,  # N m: errors of a joint torque sensor, its gear and its cables, by angle
+    "wrench_gain": 0.02,  # share: calibration of a strain-gauge sensor, 1 to 3 %
+    "wrench_drift": (0.25, 0.025),  # N/s and N m/s: in 20 s as far as between two zeroings, a sensor that warms up
+    "encoder_offset": 0.005,  # rad (or m): a third of a degree
 }
 """Groups of nuisance columns, and the standard deviation of their priors; infinite: no prior. Finite ones are set by
 judgement, to the size beside each."""
@@ -45,14 +49,23 @@ GROUP_WORDS = {
     "rotor_inertia": "rotor inertia",
     "torque_offset": "offsets of the torque sensors",
     "torque_ripple": "torque ripple",
+    "wrench_gain": "gains of the wrench sensors",
+    "wrench_drift": "drift of the wrench sensors",
+    "encoder_offset": "offsets of the encoders",
 }
 """Groups of nuisance columns in words."""
 
 INERTIAL = ("accelerometer_bias", "imu_mounting", "gyro_bias")
 """Groups of the base link's inertial sensor, in the order of `add_inertial_errors`."""
 
+LINEARISED = (*INERTIAL, "encoder_offset")
+"""Groups whose columns depend on the parameters, and are linearised at the model's own."""
+
 OFFSET = ".offset"
 """Ending of the names of wrench sensors' offsets."""
+
+_OF_CHANNELS = {"wrench_offset": OFFSET, "wrench_gain": ".wrench_gain", "wrench_drift": ".wrench_drift"}
+"""Groups with a column for each channel of the wrench sensors, and the endings of the columns' names."""
 
 PRESLIDING = 5e-4
 """Travel (rad or m) of a joint after a reversal until its presliding friction reverses: half a milliradian, as measured
@@ -113,11 +126,17 @@ def plan_nuisance(
         if group not in PRIORS:
             raise EvidenceError(f"there is no nuisance {group!r}{did_you_mean(group, PRIORS)}", names=[group])
         default = PRIORS[group]
-        if group == "wrench_offset":
+        if group in _OF_CHANNELS:
             force, moment = default if isinstance(default, tuple) else (default, default)
             columns += [
-                Nuisance(f"{source.name}{OFFSET}", group, force if source.axis.startswith("f") else moment)
+                Nuisance(f"{source.name}{_OF_CHANNELS[group]}", group, force if source.axis.startswith("f") else moment)
                 for source in sensing.measured
+            ]
+        elif group == "encoder_offset":
+            columns += [
+                Nuisance(f"{joint}.{group}", group, float(default))  # type: ignore[arg-type]
+                for joint in model.joints
+                if model.joint(joint).velocity_size == 1
             ]
         elif group in INERTIAL:
             columns += [Nuisance(f"{group}.{axis}", group, float(default)) for axis in "xyz"]  # type: ignore[arg-type]
@@ -149,59 +168,79 @@ def _joint_columns(group: str) -> list[str]:
     return [f"{group}.{wave}{order}" for order in RIPPLE_ORDERS for wave in ("sin", "cos")]
 
 
+class MeasuredSamples(NamedTuple):
+    """What nuisance columns need of some samples, beside their motion.
+
+    Attributes:
+        forces: Measured components and torques, shape (n, n_measured + n_torques).
+        seconds: Time since the recording began, shape (n,).
+        bandwidth: Cutoff (Hz) to which the torques were smoothed, where they were.
+    """
+
+    forces: FloatArray
+    seconds: FloatArray
+    bandwidth: float | None = None
+
+
 def nuisance_columns(
     model: Model,
     columns: Sequence[Nuisance],
     plan: RowPlan,
     motion: TreeMotion,
-    force_columns: FloatArray,
-    inertial: FloatArray,
+    terms: RowTerms,
+    readings: MeasuredSamples,
     sensing: Sensing,
-    bandwidth: float | None = None,
 ) -> FloatArray:
     """Compute the nuisance columns of some samples, shape (n, n_rows, n_columns): what each adds to ``Y φ``.
 
-    Columns that depend on the parameters (errors of the inertial sensor) are linearised at the model's own.
+    Columns that depend on the parameters (`LINEARISED`) are linearised at the model's own.
 
     Args:
         model: The model.
         columns: Which columns.
         plan: The rows.
         motion: The samples.
-        force_columns: ``H`` of the measured sources, shape (n, n_rows, n_measured).
-        inertial: What `add_inertial_errors` computes, where a column needs it, shape (n, n_rows, 9).
+        terms: Terms of their rows.
+        readings: What was measured.
         sensing: What is measured.
-        bandwidth: Cutoff (Hz) to which the torques were smoothed, where they were.
     """
     count = len(motion.q)
     out = np.zeros((count, plan.row_count, len(columns)))
-    offsets = {f"{source.name}{OFFSET}": number for number, source in enumerate(sensing.measured)}
+    channels = {source.name: number for number, source in enumerate(sensing.measured)}
     torque_rows: dict[str, int] = {}
     for row, body in enumerate(plan.rows.torque_bodies):
         torque_rows.setdefault(model.bodies[int(body)].joint.name, plan.rows.first_torque_row + row)
     tree = model.tree.arrays
     for number, column in enumerate(columns):
-        if column.group == "wrench_offset":
-            # Y φ = H (measured − offset)
-            out[:, :, number] = force_columns[:, :, offsets[column.name]]
-        elif column.group in INERTIAL:
-            out[:, :, number] = inertial[:, :, 3 * INERTIAL.index(column.group) + "xyz".index(column.name[-1])]
+        if column.group in _OF_CHANNELS:
+            channel = channels[column.name.removesuffix(_OF_CHANNELS[column.group])]
+            # Y φ = H (measured − offset), H (measured − drift · seconds), H (1 − gain) measured
+            factors = {"wrench_gain": readings.forces[:, channel], "wrench_drift": readings.seconds}
+            out[:, :, number] = terms.measured[:, :, channel]
+            out[:, :, number] *= factors.get(column.group, np.ones(count))[:, None]
+            continue
+        if column.group in INERTIAL:
+            place = 3 * INERTIAL.index(column.group) + "xyz".index(column.name[-1])
+            out[:, :, number] = terms.inertial[:, :, place]
+            continue
+        joint, _, wave = column.name.rpartition(f".{column.group}")
+        body = model.joint_body(joint)
+        place, angle = int(tree.v_starts[body]), int(tree.q_starts[body])
+        if column.group == "encoder_offset":
+            out[:, :, number] = terms.by_position[:, :, angle]
+            continue
+        speed = motion.v[:, place]
+        if column.group == "torque_ripple":
+            turns = int(wave[4:]) * motion.q[:, angle]
+            values = np.sin(turns) if wave.startswith(".sin") else np.cos(turns)
+        elif column.group in ("coulomb_friction", "presliding_friction"):
+            slack = PRESLIDING if column.group == "presliding_friction" else 0.0
+            values = _direction(speed, motion.a[:, place], slack, readings.bandwidth)
+        elif column.group == "torque_offset":
+            values = np.ones(count)
         else:
-            joint, _, wave = column.name.rpartition(f".{column.group}")
-            body = model.joint_body(joint)
-            place, angle = int(tree.v_starts[body]), int(tree.q_starts[body])
-            speed = motion.v[:, place]
-            if column.group == "torque_ripple":
-                turns = int(wave[4:]) * motion.q[:, angle]
-                values = np.sin(turns) if wave.startswith(".sin") else np.cos(turns)
-            elif column.group in ("coulomb_friction", "presliding_friction"):
-                slack = PRESLIDING if column.group == "presliding_friction" else 0.0
-                values = _direction(speed, motion.a[:, place], slack, bandwidth)
-            elif column.group == "torque_offset":
-                values = np.ones(count)
-            else:
-                values = speed if column.group == "viscous_friction" else motion.a[:, place]
-            out[:, torque_rows[joint], number] = values
+            values = speed if column.group == "viscous_friction" else motion.a[:, place]
+        out[:, torque_rows[joint], number] = values
     return out
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import FloatArray
 
-OWN_GROUPS = ("wrench_offset", "accelerometer_bias", "gyro_bias")
-"""Groups of nuisance columns that belong to a recording: what zeroing or switching on a sensor changes. Mounting,
-friction, rotor inertia and gains belong to the robot."""
+OWN_GROUPS = ("wrench_offset", "wrench_drift", "accelerometer_bias", "gyro_bias")
+"""Groups of nuisance columns that belong to a recording: what zeroing or switching on a sensor changes, and drift.
+Mounting, friction, rotor inertia, gains and encoder offsets belong to the robot."""
 
 KNOT_SECONDS = 120.0
 """Seconds between two knots of a drifting offset. Set by judgement: a sensor's temperature changes over minutes."""

@@ -11,7 +11,7 @@ from steelyard.kinematics import spread_blocks
 from steelyard.model import PARAMETER_COUNT, WRENCH_AXES
 from steelyard.motion import tree_motion
 from steelyard.regression.kernels import add_inertial_errors, add_required_forces, fill_force_map, fill_regressor
-from steelyard.regression.nuisance import INERTIAL, Nuisance, nuisance_columns
+from steelyard.regression.nuisance import INERTIAL, MeasuredSamples, Nuisance, nuisance_columns
 from steelyard.regression.reduction import reduce_rows
 from steelyard.regression.sensing import ALWAYS, RowPlan, Sensing, plan_rows
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from steelyard.regression.noise import NoiseDeviations
 
 
+_STEP = 1e-4
+"""Step (rad or m) of central differences: relative errors of 1e-9 from rounding, and as much from curvature."""
+
+
 class RowTerms(NamedTuple):
     """Terms of the equations of some samples.
 
@@ -34,6 +38,8 @@ class RowTerms(NamedTuple):
         floor: The same for the noise of each region, where rows are whitened, shape (n, n_rows, 6 n_regions).
         unknown: The same for each unknown force, shape (n, n_rows, n_unknown).
         inertial: Derivatives of ``Y φ`` to errors of the inertial sensor, if they are nuisances, shape (n, n_rows, 9).
+        by_position: Derivatives of ``Y φ − H f`` to the positions of joints, where encoder offsets are nuisances, shape
+            (n, n_rows, n_q); else without columns.
         required: ``Y φ`` for each of some parameters, shape (n_parameters, n, n_rows).
     """
 
@@ -42,6 +48,7 @@ class RowTerms(NamedTuple):
     unknown: FloatArray
     inertial: FloatArray
     required: FloatArray
+    by_position: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +62,7 @@ class System:
         nuisance: Nuisance columns.
         noise: Noise by which rows are whitened; None for plain sums.
         columns: Column of each parameter, −1 for none, shape (n_links, 10).
+        start: Time at which the recording begins, s: drift is counted from there.
     """
 
     model: Model
@@ -63,6 +71,7 @@ class System:
     nuisance: tuple[Nuisance, ...]
     noise: NoiseDeviations | None
     columns: IntArray
+    start: float = 0.0
 
     @property
     def width(self) -> int:
@@ -79,11 +88,14 @@ class System:
     def rows(self, motion: Motion) -> tuple[FloatArray, int]:
         """Compute the rows ``[Y | nuisance | f]``, shape (n · n_rows, width), and how many of them are not used up."""
         plan = self.plan(motion)
-        present, forces = present_forces(plan, motion), self.forces(motion)
-        return self.rows_of(plan, tree_motion(motion), present, forces, motion.bandwidth)
+        return self.rows_of(plan, tree_motion(motion), present_forces(plan, motion), self.readings(motion))
+
+    def readings(self, motion: Motion) -> MeasuredSamples:
+        """Return what was measured in some samples."""
+        return MeasuredSamples(self.forces(motion), motion.time - self.start, motion.bandwidth)
 
     def rows_of(
-        self, plan: RowPlan, motion: TreeMotion, present: BoolArray, forces: FloatArray, bandwidth: float | None = None
+        self, plan: RowPlan, motion: TreeMotion, present: BoolArray, readings: MeasuredSamples
     ) -> tuple[FloatArray, int]:
         """Compute the rows of some samples as `rows` does.
 
@@ -91,12 +103,11 @@ class System:
             plan: The rows.
             motion: The samples.
             present: Which unknown forces act, shape (n, n_unknown).
-            forces: Measured components and torques, shape (n, n_measured + n_torques).
-            bandwidth: `Motion.bandwidth`.
+            readings: What was measured.
         """
-        rows = np.zeros((len(forces), plan.row_count, self.width))
-        terms = self._fill_rows(rows, plan, motion, bandwidth)
-        rows[:, :, -1] = self._right_hand_side(plan, terms, forces)
+        rows = np.zeros((len(readings.forces), plan.row_count, self.width))
+        terms = self._fill_rows(rows, plan, motion, readings)
+        rows[:, :, -1] = self._right_hand_side(plan, terms, readings.forces)
         kept = self._reduce(rows, plan, terms, present)
         return rows.reshape(-1, self.width), kept
 
@@ -113,17 +124,17 @@ class System:
         """
         plan = self.plan(motion)
         rows = np.zeros((len(motion), plan.row_count, self.width - 1))
-        terms = self._fill_rows(rows, plan, tree_motion(motion), motion.bandwidth)
+        terms = self._fill_rows(rows, plan, tree_motion(motion), self.readings(motion))
         rows = np.concatenate([rows, columns(plan, terms.measured)], axis=2)
         self._reduce(rows, plan, terms, present_forces(plan, motion))
         return rows
 
-    def _fill_rows(self, rows: FloatArray, plan: RowPlan, motion: TreeMotion, bandwidth: float | None) -> RowTerms:
+    def _fill_rows(self, rows: FloatArray, plan: RowPlan, motion: TreeMotion, readings: MeasuredSamples) -> RowTerms:
         """Fill ``[Y | nuisance]``, the first columns of `rows`, and return the other terms."""
         terms = self.evaluate(plan, motion, rows)
         if self.nuisance:
             last = self.width - 1
-            rows[:, :, last - len(self.nuisance) : last] = self.nuisance_columns(plan, motion, terms, bandwidth)
+            rows[:, :, last - len(self.nuisance) : last] = self.nuisance_columns(plan, motion, terms, readings)
         return terms
 
     def evaluate(
@@ -145,7 +156,8 @@ class System:
         inertial = any(column.group in INERTIAL for column in self.nuisance)
         sizes = (len(plan.measured.bodies), len(plan.floor.bodies) * (self.noise is not None), len(plan.unknown.bodies))
         measured, floor, unknown, errors = (np.zeros((count, plan.row_count, size)) for size in (*sizes, 9 * inertial))
-        terms = RowTerms(measured, floor, unknown, errors, np.zeros((len(parameters), count, plan.row_count)))
+        required = np.zeros((len(parameters), count, plan.row_count))
+        terms = RowTerms(measured, floor, unknown, errors, required, np.zeros((count, plan.row_count, 0)))
         shaped = [np.ascontiguousarray(each, dtype=np.float64).reshape(-1, PARAMETER_COUNT) for each in parameters]
         base = self.model.frame(self.base).body
         lever = self._inertial_lever(base)
@@ -159,8 +171,8 @@ class System:
                 add_inertial_errors(
                     tree.arrays, plan.rows, states, base, lever, self.model.parameters, terms.inertial[block]
                 )
-            for each, required in zip(shaped, terms.required, strict=True):
-                add_required_forces(tree.arrays, plan.rows, states, each, required[block])
+            for each, needed in zip(shaped, required, strict=True):
+                add_required_forces(tree.arrays, plan.rows, states, each, needed[block])
         return terms
 
     def _inertial_lever(self, base: int) -> FloatArray:
@@ -169,12 +181,38 @@ class System:
         return next((frame.placement.translation for frame in frames if frame.body == base), np.zeros(3))
 
     def nuisance_columns(
-        self, plan: RowPlan, motion: TreeMotion, terms: RowTerms, bandwidth: float | None
+        self, plan: RowPlan, motion: TreeMotion, terms: RowTerms, readings: MeasuredSamples
     ) -> FloatArray:
         """Compute the nuisance columns of some samples; see `steelyard.regression.nuisance.nuisance_columns`."""
-        return nuisance_columns(
-            self.model, self.nuisance, plan, motion, terms.measured, terms.inertial, self.sensing, bandwidth
-        )
+        if any(column.group == "encoder_offset" for column in self.nuisance):
+            terms = terms._replace(by_position=self._by_position(plan, motion, readings.forces))
+        return nuisance_columns(self.model, self.nuisance, plan, motion, terms, readings, self.sensing)
+
+    def _by_position(self, plan: RowPlan, motion: TreeMotion, forces: FloatArray) -> FloatArray:
+        """Compute the derivatives of ``Y φ − H f`` to the joints' positions by central differences, at the model's φ.
+
+        The base link's motion stays as it is. Shape (n, n_rows, n_q); zeros for ball joints.
+        """
+        arrays, out = self.model.tree.arrays, np.zeros((len(motion.q), plan.row_count, motion.q.shape[1]))
+        for joint in self.model.joints:
+            if self.model.joint(joint).velocity_size == 1:
+                angle = int(arrays.q_starts[self.model.joint_body(joint)])
+                for step in (_STEP, -_STEP):
+                    moved = motion.q.copy()
+                    moved[:, angle] += step
+                    out[:, :, angle] += self._balance(plan, motion._replace(q=moved), forces) / (2.0 * step)
+        return out
+
+    def _balance(self, plan: RowPlan, motion: TreeMotion, forces: FloatArray) -> FloatArray:
+        """Compute ``Y φ − H f`` of the wrenches at the model's parameters, shape (n, n_rows)."""
+        tree, base = self.model.tree, self.model.frame(self.base).body
+        left = np.zeros((len(forces), plan.row_count))
+        measured = np.zeros((len(forces), plan.row_count, len(plan.measured.bodies)))
+        for block, states in spread_blocks(tree, base, motion):
+            add_required_forces(tree.arrays, plan.rows, states, self.model.parameters, left[block])
+            if measured.size:
+                fill_force_map(tree.arrays, plan.rows, states, plan.measured, measured[block])
+        return np.asarray(left - np.einsum("nkm,nm->nk", measured, forces[:, : measured.shape[2]]))
 
     def required_forces(self, plan: RowPlan, motion: Motion, parameters: FloatArray) -> FloatArray:
         """Compute ``Y φ`` without forming ``Y``, neither projected nor whitened; shape (n, n_rows)."""

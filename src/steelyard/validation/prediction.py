@@ -147,7 +147,7 @@ class Predictor:
         done = dict(zip(different, terms.required, strict=True))
         needed = np.stack([scale * done[place] for place, scale in zip(places, self.scales, strict=True)])
         if self.nuisance:
-            columns = system.nuisance_columns(plan, states, terms, motion.bandwidth)
+            columns = system.nuisance_columns(plan, states, terms, system.readings(motion))
             needed += np.einsum("nrk,ck->cnr", columns, self.own.get(motion.origin, self.values))
         unknown = terms.unknown
         present = present_forces(plan, motion)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steelyard.exceptions import EvidenceError
-from steelyard.regression import OWN_GROUPS, PRIORS, plan_nuisance, plan_sensing
+from steelyard.regression import PRIORS, belongs_to, plan_nuisance, plan_sensing
 from steelyard.validation.prediction import Predictor, nuisance_values
 from steelyard.wording import in_words
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from steelyard.identification import Estimate
     from steelyard.motion import Motion
     from steelyard.regression import Sensing
+
+
+_OF_TORQUES = (
+    "coulomb_friction", "presliding_friction", "viscous_friction", "rotor_inertia", "torque_offset", "torque_ripple"
+)  # fmt: skip
+"""Groups of errors that show in joint torques alone."""
 
 
 def plan_predictor(
@@ -57,10 +63,13 @@ def plan_predictor(
                 "no quantity that the parameters predict is measured in this motion; record a wrench or a torque",
                 names=missing,
             )
-    columns = plan_nuisance(
-        model, sensing, [group for group in nuisance if _estimated(group, estimate.nuisance, sensing)]
-    )
-    left_out = [group for group in PRIORS if group not in nuisance and _estimated(group, estimate.nuisance, sensing)]
+    # Drift is counted from the beginning of a recording, and ends with it.
+    known = [group for group in PRIORS if group != "wrench_drift" and _estimated(group, estimate.nuisance, sensing)]
+    for group in nuisance:
+        if group not in PRIORS:
+            raise EvidenceError(f"there is no nuisance {group!r}; there are {', '.join(PRIORS)}", names=[group])
+    columns = plan_nuisance(model, sensing, [group for group in known if group in nuisance])
+    left_out = [group for group in known if group not in nuisance]
     if left_out:
         left = in_words(left_out).replace("_", " ")
         notes.append(f"The estimate's values of {left} are left out, as nuisance= asks.")
@@ -71,8 +80,8 @@ def plan_predictor(
     fit = estimate.nuisance_fit
     found = [dict(estimate.nuisance)] * len(candidates)
     if fit is not None:
-        known = (dict(zip(fit.names, each.tolist(), strict=True)) for each in (fit.corrected, fit.reference))
-        found = [fit.at(parameters), *known, *(fit.at(each) for each in candidates[3:])]
+        cad = (dict(zip(fit.names, each.tolist(), strict=True)) for each in (fit.corrected, fit.reference))
+        found = [fit.at(parameters), *cad, *(fit.at(each) for each in candidates[3:])]
     return Predictor(model, motion.base, sensing, columns, nuisance_values(columns, found), candidates, scales), notes
 
 
@@ -109,10 +118,8 @@ def sensing_arguments(estimate: Estimate, predictor: Predictor) -> dict[str, Any
 
 def _estimated(group: str, values: Mapping[str, float], sensing: Sensing) -> bool:
     """Return whether an estimate has values of a nuisance group that affects these sensors."""
-    if group not in PRIORS:
-        raise EvidenceError(f"there is no nuisance {group!r}; there are {', '.join(PRIORS)}", names=[group])
-    if group not in (*OWN_GROUPS, "imu_mounting"):
+    if group in _OF_TORQUES:
         return any(name.startswith(f"{joint}.{group}") for joint in sensing.torques for name in values)
     if group == "wrench_offset":
         return any(f"{source.name}.offset" in values for source in sensing.measured)
-    return any(name.startswith(f"{group}.") for name in values)
+    return any(belongs_to(name, group) for name in values)

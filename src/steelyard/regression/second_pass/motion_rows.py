@@ -60,8 +60,8 @@ class SecondPass:
 
     def rows(self, motion: Motion) -> FloatArray:
         """Compute the rows ``[Y | nuisance | f]`` of some samples, shape (n, n_rows, n_columns)."""
-        present, forces = present_forces(self.plan, motion), self.system.forces(motion)
-        rows, _ = self.system.rows_of(self.plan, tree_motion(motion), present, forces, motion.bandwidth)
+        present, readings = present_forces(self.plan, motion), self.system.readings(motion)
+        rows, _ = self.system.rows_of(self.plan, tree_motion(motion), present, readings)
         return rows.reshape(len(motion), -1, self.system.width)
 
     def residual(self, unknowns: FloatArray) -> FloatArray:
