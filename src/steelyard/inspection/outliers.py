@@ -1,0 +1,303 @@
+"""Outliers of a recording: glitches, held readings, spikes and ceilings of any channel, found and masked.
+
+One pass over the recording finds them, block by block; a second one, over the few blocks that hold some, replaces
+them: short runs by what the channel's own course predicts, long ones by nothing, which interrupts the motion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.inspection.ceilings import CeilingTally
+from steelyard.inspection.entry_checks import ABSURD
+from steelyard.inspection.glitches import LONGEST, Course, Glitch, find_glitches, find_steps
+from steelyard.kinematics import without_jumps
+from steelyard.motion import LONGEST_GAP
+from steelyard.recording import PatchedColumns, parse_column, usual_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from steelyard.arrays import BoolArray, FloatArray, IntArray
+    from steelyard.inspection.glitches import Kind
+    from steelyard.recording import Recording
+
+_BLOCK = 16384
+"""Rows of a block. Set by judgement: 33 s at 500 Hz, some 13 MB with a hundred columns."""
+
+_CONTEXT = 0.6
+"""Length (s) of the rows on both sides of a block that are read with it. Set by judgement: the longest glitch, as much
+on both sides of it, and the bins of its noise."""
+
+_CONTEXT_ROWS = 64
+"""Least number of such rows, for slow clocks. Set by judgement."""
+
+_SMOOTH = ("q", "position", "marker", "quat")
+_ROUGH = ("v", "tau", "gyro", "accel", "wrench")
+_LIMITED = ("gyro", "accel", "wrench")
+"""Quantities that cannot jump, those that can, and those whose range ends in a ceiling. Commands may do anything."""
+
+_LEAST_SIBLINGS = 2
+"""Fewest other axes of a sensor that testify whether a jump was physical. Set by judgement: a force along one axis does
+hardly move the others."""
+
+_TESTIFIED = 4.0
+"""Jump of such an axis, as a multiple of its noise, from which it testifies. Set by judgement: of six readings of five
+axes with Gaussian noise, one in 500 has it by chance."""
+
+_ALONE = 3
+"""Longest spike in readings of a channel without such axes. Set by judgement: impacts last longer."""
+
+_MOST_SHARE = 0.05
+"""Share of a channel's readings that are glitches above which none is masked: the channel, not single readings, is then
+unlike what is assumed. Set by judgement."""
+
+_STEP_MASKED = 0.6 * LONGEST_GAP
+"""Time (s) on both sides of a step that is masked, so that the motion is interrupted there. Twice this is no short
+dropout."""
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """Wrong readings of a channel.
+
+    Attributes:
+        column: Its name.
+        kind: "jump": they leave the course of a position and come back; "spike": the same of another quantity; "zero":
+            they are exactly zero; "held": they repeat the last right one; "clipped": they stay at a ceiling; "step":
+            the channel changes its level, and stays there.
+        start: First row.
+        stop: Row after the last.
+        time: Time of the first row, s.
+        count: Number of readings.
+        size: Greatest deviation from the course beside them; of clipped ones, the ceiling.
+    """
+
+    column: str
+    kind: Kind
+    start: int
+    stop: int
+    time: float
+    count: int
+    size: float
+
+
+def find_outliers(recording: Recording) -> tuple[Outlier, ...]:
+    """Find the outliers of a recording, by column and time.
+
+    Args:
+        recording: The recording, in memory or not.
+    """
+    names = [name for name in recording.columns if _quantity(name) in (*_SMOOTH, *_ROUGH)]
+    if not names or len(recording) < 2:
+        return ()
+    chosen = recording.select(names)
+    found: dict[str, list[Outlier]] = {name: [] for name in names}
+    readings = dict.fromkeys(names, 0)
+    ceilings = {name: CeilingTally() for name in names if _quantity(name) in _LIMITED}
+    around = _context(recording)
+    for start in range(0, len(recording), _BLOCK):
+        stop = min(len(recording), start + _BLOCK)
+        first = max(0, start - around)
+        window = chosen.rows(first, min(len(recording), stop + around)).loaded()
+        courses = dict(_courses(window))
+        for name, (rows, course) in courses.items():
+            own = (rows >= start - first) & (rows < stop - first)
+            readings[name] += int(np.count_nonzero(own))
+            if name in ceilings:
+                ceilings[name].add(course.values[own], rows[own] + first)
+        for name, glitch in _find_in(courses):
+            rows, course = courses[name]
+            begin = int(rows[glitch.start])
+            if start <= begin + first < stop:
+                end = int(rows[glitch.stop - 1]) + 1
+                count = glitch.stop - glitch.start
+                time = float(course.time[glitch.start])
+                found[name].append(Outlier(name, glitch.kind, begin + first, end + first, time, count, glitch.size))
+    result: list[Outlier] = []
+    for name in names:
+        own_outliers = _join_steps(recording, found[name])
+        if sum(each.count for each in own_outliers) > _MOST_SHARE * readings[name]:
+            own_outliers = []
+        if name in ceilings:
+            clipped = ceilings[name].finish()
+            own_outliers += [
+                Outlier(name, "clipped", a, b, float(recording.time[a]), n, level) for a, b, n, level in clipped
+            ]
+        result += sorted(own_outliers, key=lambda each: each.start)
+    return tuple(result)
+
+
+def mask_outliers(recording: Recording, outliers: Sequence[Outlier]) -> Recording:
+    """Return the recording without outliers; its notes name them.
+
+    A run of up to 0.1 s is replaced by a cubic through the readings beside it; a longer one, or one at a gap or at an
+    end, becomes empty.
+
+    Args:
+        recording: The recording, in memory or not.
+        outliers: As `find_outliers` returns them.
+    """
+    if not outliers:
+        return recording
+    patches = {
+        name: _patch(recording, name, list(own)) for name, own in groupby(outliers, key=lambda each: each.column)
+    }
+    values = PatchedColumns(recording.values, len(recording), patches)
+    notes = (*recording.notes, *(f"{words}; masked" for _, words in describe_outliers(outliers)))
+    return replace(recording, values=values.simplified(), notes=notes)
+
+
+def describe_outliers(outliers: Sequence[Outlier]) -> list[tuple[Outlier, str]]:
+    """Return a sentence for each column and kind, with the first of its outliers."""
+    result = []
+    for (name, kind), group in groupby(outliers, key=lambda each: (each.column, each.kind)):
+        result.append((name, kind, list(group)))
+    together: dict[tuple[str, Kind], list[Outlier]] = {}
+    for name, kind, each in result:
+        together.setdefault((name, kind), []).extend(each)
+    return [(each[0], _describe(each)) for each in together.values()]
+
+
+def _describe(group: Sequence[Outlier]) -> str:
+    first = group[0]
+    count = sum(each.count for each in group)
+    size = max((abs(each.size) for each in group), default=0.0)
+    readings = f"{count} reading{'s' if count > 1 else ''}"
+    where = f"from {first.time:.3f} s on"
+    if len(group) > 1:
+        where = f"at {len(group)} places, the first {where}"
+    if first.kind == "clipped":
+        return f"{first.column} is clipped at {first.size:.4g} for {readings} {where}"
+    if first.kind == "step":
+        return f"{first.column} changes its level by {size:.3g} at {first.time:.3f} s, and stays there"
+    if first.kind == "held":
+        return f"{first.column} repeats its last reading for {readings} {where}, up to {size:.3g} off"
+    if first.kind == "zero":
+        return f"{first.column} reads exactly zero for {readings} {where}, up to {size:.3g} off"
+    return f"{first.column} jumps by up to {size:.3g} and back for {readings} {where}"
+
+
+def _quantity(name: str) -> str | None:
+    parts = parse_column(name)
+    return None if parts is None else parts.quantity
+
+
+def _context(recording: Recording) -> int:
+    return max(_CONTEXT_ROWS, int(np.ceil(_CONTEXT * usual_rate(recording.time))))
+
+
+def _courses(window: Recording) -> Iterator[tuple[str, tuple[IntArray, Course]]]:
+    """Yield each column of a window with the rows of its readings; quaternions without changes of sign."""
+    oriented = _aligned_quaternions(window)
+    for name in window.columns:
+        values = oriented.get(name, window.values[name])
+        rows = np.flatnonzero(np.isfinite(values) & (np.abs(values) < ABSURD))
+        if len(rows) > 1:
+            yield name, (rows, Course(window.time[rows], values[rows], _quantity(name) in _SMOOTH))
+
+
+def _aligned_quaternions(window: Recording) -> dict[str, FloatArray]:
+    result: dict[str, FloatArray] = {}
+    for name in window.columns:
+        stem, _, axis = name.rpartition(".")
+        group = [f"{stem}.{each}" for each in "xyzw"]
+        if axis == "w" and all(each in window.values for each in group):
+            table = without_jumps(np.stack([window.values[each] for each in group], axis=1))
+            result |= {each: table[:, number] for number, each in enumerate(group)}
+    return result
+
+
+def _find_in(courses: Mapping[str, tuple[IntArray, Course]]) -> Iterator[tuple[str, Glitch]]:
+    """Yield the glitches and steps of the columns of a window."""
+    for name, (rows, course) in courses.items():
+        glitches = find_glitches(course)
+        if not course.smooth:
+            yield from ((name, each) for each in glitches if _is_electrical(name, rows, each, courses))
+            continue
+        yield from ((name, each) for each in glitches)
+        if _quantity(name) == "q":
+            yield from ((name, each) for each in find_steps(course, glitches))
+
+
+def _is_electrical(name: str, rows: IntArray, glitch: Glitch, courses: Mapping[str, tuple[IntArray, Course]]) -> bool:
+    """Return whether a spike of a force or acceleration is no impact: those move the other axes of the sensor too."""
+    if glitch.kind != "spike":
+        return True
+    parts = parse_column(name)
+    siblings = []
+    for other, (theirs, course) in courses.items():
+        each = parse_column(other)
+        if other == name or parts is None or each is None or each.owner != parts.owner:
+            continue
+        if each.quantity in _LIMITED and parts.quantity in _LIMITED:
+            siblings.append((theirs, course))
+    if len(siblings) < _LEAST_SIBLINGS:
+        return glitch.stop - glitch.start <= _ALONE
+    ends = rows[[glitch.start, min(glitch.stop, len(rows) - 1)]]
+    return not any(_has_edge(theirs, course, int(row)) for theirs, course in siblings for row in ends)
+
+
+def _has_edge(rows: IntArray, course: Course, row: int) -> bool:
+    """Return whether a channel jumps a little within a reading of a row."""
+    place = int(np.searchsorted(rows, row))
+    near = slice(max(0, place - 1), place + 2)
+    return bool(np.any(np.abs(course.excess[near]) > _TESTIFIED * course.noise[near]))
+
+
+def _join_steps(recording: Recording, found: Sequence[Outlier]) -> list[Outlier]:
+    """Return outliers with two opposite steps as one jump, and others widened to interrupt the motion."""
+    result = [each for each in found if each.kind != "step"]
+    steps = [each for each in found if each.kind == "step"]
+    number = 0
+    while number < len(steps):
+        step = steps[number]
+        back = steps[number + 1] if number + 1 < len(steps) else None
+        if back is not None and abs(step.size + back.size) < 0.2 * abs(step.size):
+            if back.start - step.start < 0.5 * len(recording):
+                count = back.start - step.start
+                result.append(Outlier(step.column, "jump", step.start, back.start, step.time, count, abs(step.size)))
+            number += 2
+            continue
+        low, high = np.searchsorted(recording.time, [step.time - _STEP_MASKED, step.time + _STEP_MASKED])
+        result.append(replace(step, start=int(low), stop=int(high), count=int(high - low)))
+        number += 1
+    return sorted(result, key=lambda each: each.start)
+
+
+def _patch(recording: Recording, name: str, outliers: Sequence[Outlier]) -> tuple[IntArray, FloatArray]:
+    """Return the rows of a column that are replaced, and what by."""
+    rows: list[IntArray] = []
+    values: list[FloatArray] = []
+    around = _context(recording)
+    stem, _, axis = name.rpartition(".")
+    names = [f"{stem}.{each}" for each in "xyzw"] if _quantity(name) == "quat" or axis == "w" else [name]
+    chosen = recording.select([each for each in names if each in recording.values])
+    for each in outliers:
+        first = max(0, each.start - around)
+        window = chosen.rows(first, min(len(recording), each.stop + around))
+        own = np.arange(each.start, each.stop)
+        filled = np.full(len(own), np.nan)
+        if recording.time[each.stop - 1] - recording.time[each.start] <= LONGEST and each.kind != "step":
+            found = dict(_courses(window.loaded()))
+            if name in found:
+                there, course = found[name]
+                usable = _usable(there + first, outliers)
+                start, stop = (int(row) for row in np.searchsorted(there + first, [each.start, each.stop]))
+                bridged = course.bridge(start, stop, usable)
+                if bridged is not None:
+                    filled[there[start:stop] + first - each.start] = bridged[0]
+        rows.append(own)
+        values.append(filled)
+    return np.concatenate(rows), np.concatenate(values)
+
+
+def _usable(rows: IntArray, outliers: Sequence[Outlier]) -> BoolArray:
+    usable = np.ones(len(rows), dtype=np.bool_)
+    for each in outliers:
+        usable &= (rows < each.start) | (rows >= each.stop)
+    return usable
