@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from steelyard.recording import PatchedColumns, parse_column, usual_rate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from steelyard.arrays import BoolArray, FloatArray, IntArray
+    from steelyard.arrays import FloatArray, IntArray
     from steelyard.inspection.glitches import Kind
     from steelyard.recording import Recording
 
@@ -55,6 +55,15 @@ _ALONE = 3
 _MOST_SHARE = 0.05
 """Share of a channel's readings that are glitches above which none is masked: the channel, not single readings, is then
 unlike what is assumed. Set by judgement."""
+
+LONGEST_PREDICTED = 0.3
+"""Longest run (s) at a ceiling that is replaced by what the other sensors predict. Measured: where forces are clipped
+for 0.6 s, masses move by 0.1 standard errors (median), for 2 s by 0.6 (decision 20); longer runs interrupt the motion.
+"""
+
+_SHORT_CEILING = 10
+"""Readings of a run at a ceiling below which it stays as it is. Set by judgement: noise takes single readings there,
+which are right to a noise; what is left beside them would be too low on average."""
 
 _STEP_MASKED = 0.6 * LONGEST_GAP
 """Time (s) on both sides of a step that is masked, so that the motion is interrupted there. Twice this is no short
@@ -135,8 +144,8 @@ def find_outliers(recording: Recording) -> tuple[Outlier, ...]:
 def mask_outliers(recording: Recording, outliers: Sequence[Outlier]) -> Recording:
     """Return the recording without outliers; its notes name them.
 
-    A run of up to 0.1 s is replaced by a cubic through the readings beside it; a longer one, or one at a gap or at an
-    end, becomes empty.
+    A run of up to 0.1 s is replaced by a cubic through the readings beside it, one of up to 0.3 s at a ceiling by what
+    the other sensors predict as well; a longer one, or one at a gap or at an end, becomes empty.
 
     Args:
         recording: The recording, in memory or not.
@@ -144,23 +153,19 @@ def mask_outliers(recording: Recording, outliers: Sequence[Outlier]) -> Recordin
     """
     if not outliers:
         return recording
-    patches = {
-        name: _patch(recording, name, list(own)) for name, own in groupby(outliers, key=lambda each: each.column)
-    }
+    wrong = [each for each in outliers if each.kind != "clipped" or each.count >= _SHORT_CEILING]
+    patches = {name: _patch(recording, list(own)) for name, own in groupby(wrong, key=lambda each: each.column)}
     values = PatchedColumns(recording.values, len(recording), patches)
-    notes = (*recording.notes, *(f"{words}; masked" for _, words in describe_outliers(outliers)))
+    notes = (*recording.notes, *(f"{words}: masked" for _, words in describe_outliers(outliers)))
     return replace(recording, values=values.simplified(), notes=notes)
 
 
 def describe_outliers(outliers: Sequence[Outlier]) -> list[tuple[Outlier, str]]:
     """Return a sentence for each column and kind, with the first of its outliers."""
-    result = []
-    for (name, kind), group in groupby(outliers, key=lambda each: (each.column, each.kind)):
-        result.append((name, kind, list(group)))
     together: dict[tuple[str, Kind], list[Outlier]] = {}
-    for name, kind, each in result:
-        together.setdefault((name, kind), []).extend(each)
-    return [(each[0], _describe(each)) for each in together.values()]
+    for each in outliers:
+        together.setdefault((each.column, each.kind), []).append(each)
+    return [(group[0], _describe(group)) for group in together.values()]
 
 
 def _describe(group: Sequence[Outlier]) -> str:
@@ -269,35 +274,61 @@ def _join_steps(recording: Recording, found: Sequence[Outlier]) -> list[Outlier]
     return sorted(result, key=lambda each: each.start)
 
 
-def _patch(recording: Recording, name: str, outliers: Sequence[Outlier]) -> tuple[IntArray, FloatArray]:
-    """Return the rows of a column that are replaced, and what by."""
+def _patch(recording: Recording, outliers: Sequence[Outlier]) -> tuple[IntArray, FloatArray]:
+    """Return the rows that are replaced in the column of some outliers, and what by."""
     rows: list[IntArray] = []
     values: list[FloatArray] = []
-    around = _context(recording)
-    stem, _, axis = name.rpartition(".")
-    names = [f"{stem}.{each}" for each in "xyzw"] if _quantity(name) == "quat" or axis == "w" else [name]
-    chosen = recording.select([each for each in names if each in recording.values])
     for each in outliers:
-        first = max(0, each.start - around)
-        window = chosen.rows(first, min(len(recording), each.stop + around))
         own = np.arange(each.start, each.stop)
         filled = np.full(len(own), np.nan)
-        if recording.time[each.stop - 1] - recording.time[each.start] <= LONGEST and each.kind != "step":
-            found = dict(_courses(window.loaded()))
-            if name in found:
-                there, course = found[name]
-                usable = _usable(there + first, outliers)
-                start, stop = (int(row) for row in np.searchsorted(there + first, [each.start, each.stop]))
-                bridged = course.bridge(start, stop, usable)
-                if bridged is not None:
-                    filled[there[start:stop] + first - each.start] = bridged[0]
+        long = recording.time[each.stop - 1] - recording.time[each.start] > _longest(each.kind)
+        bridged = None if long or each.kind == "step" else _bridge(recording, each, outliers)
+        if bridged is not None:
+            filled[bridged[0] - each.start] = bridged[1]
         rows.append(own)
         values.append(filled)
     return np.concatenate(rows), np.concatenate(values)
 
 
-def _usable(rows: IntArray, outliers: Sequence[Outlier]) -> BoolArray:
+def _longest(kind: Kind) -> float:
+    """Return the longest run (s) of a kind that is replaced."""
+    return LONGEST_PREDICTED if kind == "clipped" else LONGEST
+
+
+def _bridge(recording: Recording, outlier: Outlier, all_of_column: Sequence[Outlier]) -> Any:
+    """Return the rows of an outlier's readings and their prediction; None where there is none."""
+    name = outlier.column
+    around = _context(recording)
+    first, last = max(0, outlier.start - around), min(len(recording), outlier.stop + around)
+    stem, _, axis = name.rpartition(".")
+    wanted = [f"{stem}.{each}" for each in "xyzw"] if axis in "xyzw" and _quantity(name) == "quat" else [name]
+    witnesses = _witnesses(recording, name) if outlier.kind == "clipped" else []
+    there = [each for each in (*wanted, *witnesses) if each in recording.values]
+    courses = dict(_courses(recording.rows(first, last).select(there).loaded()))
+    if name not in courses:
+        return None
+    rows, course = courses[name]
     usable = np.ones(len(rows), dtype=np.bool_)
-    for each in outliers:
-        usable &= (rows < each.start) | (rows >= each.stop)
-    return usable
+    for each in all_of_column:
+        usable &= (rows + first < each.start) | (rows + first >= each.stop)
+    start, stop = (int(row) for row in np.searchsorted(rows + first, [outlier.start, outlier.stop]))
+    others = [np.interp(course.time, courses[each][1].time, courses[each][1].values) for each in witnesses
+              if each in courses]  # fmt: skip
+    bridged = course.bridge(start, stop, usable, np.stack(others, axis=1) if others else None)
+    return None if bridged is None else (rows[start:stop] + first, bridged[0])
+
+
+def _witnesses(recording: Recording, name: str) -> list[str]:
+    """Return the channels that a clipped force is predicted from.
+
+    These are the same axis of the other wrench sensors, which carry what this one does not, and the accelerometers.
+    """
+    axis = name.rpartition(".")[2]
+    found = []
+    for other in recording.columns:
+        parts = parse_column(other)
+        if parts is None or other == name or _quantity(name) != "wrench":
+            continue
+        if parts.quantity == "accel" or (parts.quantity == "wrench" and parts.axis == axis):
+            found.append(other)
+    return found
