@@ -143,10 +143,10 @@ class Course:
 
     @cached_property
     def resolution(self) -> float:
-        """Step of a coarse channel; zero where readings hardly ever repeat."""
+        """Smallest change between readings."""
         sizes = np.abs(self.steps[1:])
         moved = sizes[sizes > 0.0]
-        return float(np.min(moved)) if len(moved) and len(moved) < 0.9 * len(sizes) else 0.0
+        return float(np.min(moved)) if len(moved) else 0.0
 
     @cached_property
     def noise(self) -> FloatArray:
@@ -237,23 +237,25 @@ _LEAST_BESIDE = 4
 doubled."""
 
 
-def find_glitches(course: Course) -> list[Glitch]:
-    """Find wrong readings of a channel, in order; they do not overlap."""
-    if len(course.values) < 2 * _FEWEST or not np.any(course.steps):
+def find_glitches(course: Course, *, steps: bool = False) -> list[Glitch]:
+    """Find wrong readings of a channel, in order; they do not overlap.
+
+    Args:
+        course: The channel.
+        steps: Whether to find changes of level as well, from which the channel does not come back.
+    """
+    if len(course.values) < 2 * _FEWEST:
         return []
-    found = [*_find_runs(course)]
     changes = np.flatnonzero(course.steps != 0.0)
     if len(changes) < (1.0 - _REPEATING) * len(course.values):
         # Held or coarse: what repeats is no reading of its own.
         kept = np.concatenate([[0], changes])
-        if len(kept) < 2 * _FEWEST:
-            return found
-        coarse = Course(course.time[kept], course.values[kept], course.smooth)
         ends = np.append(kept, len(course.values))
-        found += [Glitch(int(ends[g.start]), int(ends[g.stop]), g.kind, g.size) for g in _find_pairs(coarse)]
-    else:
-        found += _find_pairs(course)
-    return _without_overlaps(found)
+        coarse = Course(course.time[kept], course.values[kept], course.smooth)
+        found = find_glitches(coarse, steps=steps)
+        return [Glitch(int(ends[each.start]), int(ends[each.stop]), each.kind, each.size) for each in found]
+    found = _without_overlaps([*_find_runs(course), *_find_pairs(course)])
+    return sorted([*found, *_find_steps(course, found)], key=lambda each: each.start) if steps else found
 
 
 def _ends(count: int) -> list[int]:
@@ -352,8 +354,8 @@ def _find_runs(course: Course) -> Iterator[Glitch]:
             yield Glitch(first, stop, "zero" if zero[number] else "held", float(off.max()))
 
 
-def find_steps(course: Course, taken: Sequence[Glitch]) -> list[Glitch]:
-    """Find edges after which a channel stays on another level, apart from glitches; `size` has a sign."""
+def _find_steps(course: Course, taken: Sequence[Glitch]) -> list[Glitch]:
+    """Return edges after which a channel stays on another level, apart from glitches; `size` has a sign."""
     found: list[Glitch] = []
     edges = np.flatnonzero(course.edges)
     if len(edges) > max(4, _MOST_EDGES * len(course.values)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.inspection.ceilings import CeilingTally
 from steelyard.inspection.entry_checks import ABSURD
-from steelyard.inspection.glitches import LONGEST, Course, Glitch, find_glitches, find_steps
+from steelyard.inspection.glitches import LONGEST, Course, Glitch, find_glitches
 from steelyard.kinematics import without_jumps
 from steelyard.motion import LONGEST_GAP
 from steelyard.recording import PatchedColumns, parse_column, usual_rate
@@ -220,13 +220,9 @@ def _aligned_quaternions(window: Recording) -> dict[str, FloatArray]:
 def _find_in(courses: Mapping[str, tuple[IntArray, Course]]) -> Iterator[tuple[str, Glitch]]:
     """Yield the glitches and steps of the columns of a window."""
     for name, (rows, course) in courses.items():
-        glitches = find_glitches(course)
-        if not course.smooth:
-            yield from ((name, each) for each in glitches if _is_electrical(name, rows, each, courses))
-            continue
-        yield from ((name, each) for each in glitches)
-        if _quantity(name) == "q":
-            yield from ((name, each) for each in find_steps(course, glitches))
+        for glitch in find_glitches(course, steps=_quantity(name) == "q"):
+            if course.smooth or _is_electrical(name, rows, glitch, courses):
+                yield name, glitch
 
 
 def _is_electrical(name: str, rows: IntArray, glitch: Glitch, courses: Mapping[str, tuple[IntArray, Course]]) -> bool:
@@ -315,7 +311,14 @@ def _bridge(recording: Recording, outlier: Outlier, all_of_column: Sequence[Outl
     others = [np.interp(course.time, courses[each][1].time, courses[each][1].values) for each in witnesses
               if each in courses]  # fmt: skip
     bridged = course.bridge(start, stop, usable, np.stack(others, axis=1) if others else None)
-    return None if bridged is None else (rows[start:stop] + first, bridged[0])
+    if bridged is None:
+        return None
+    values = bridged[0]
+    if outlier.kind == "clipped":
+        # What was cut off lay beyond the ceiling.
+        beyond = np.maximum if outlier.size > float(np.median(course.values)) else np.minimum
+        values = beyond(values, outlier.size)
+    return rows[start:stop] + first, values
 
 
 def _witnesses(recording: Recording, name: str) -> list[str]:
