@@ -3,7 +3,7 @@
 from steelyard.inspection.delays import Delay, Delays
 from steelyard.inspection.findings import Finding
 from steelyard.inspection.inspection import Channel, Inspection, estimate_delays, inspect_recording
-from steelyard.inspection.outliers import Outlier, find_outliers, mask_outliers
+from steelyard.inspection.outliers import Outlier, detect_outliers, mask_outliers
 from steelyard.inspection.plots import draw_braille, draw_png, legend, plan_plots
 
 __all__ = [
@@ -13,10 +13,10 @@ __all__ = [
     "Finding",
     "Inspection",
     "Outlier",
+    "detect_outliers",
     "draw_braille",
     "draw_png",
     "estimate_delays",
-    "find_outliers",
     "inspect_recording",
     "legend",
     "mask_outliers",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from steelyard.arrays import BoolArray, FloatArray, IntArray
 
-Kind = Literal["jump", "zero", "held", "spike", "step", "clipped"]
+Kind = Literal["jump", "zero", "held", "spike", "step", "clipped", "erratic"]
 
 LONGEST = 0.1
 """Longest glitch (s) that is found by its two edges. Set by judgement: a cubic through both sides predicts a joint's
@@ -100,7 +100,7 @@ class Glitch:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class ReadingSeries:
     """Readings of a channel over time, without empty ones.
 
     Attributes:
@@ -174,14 +174,14 @@ class Course:
 
     def beside(self, start: int, stop: int, length: int, usable: BoolArray | None = None) -> tuple[IntArray, IntArray]:
         """Return the numbers of the readings before and after a run, up to the next gap."""
-        before = np.arange(max(0, start - length), start)
-        after = np.arange(stop, min(len(self.values), stop + length))
-        cut = np.flatnonzero(self.gaps[before[0] + 1 : start + 1]) if len(before) else ()
-        if len(cut):
-            before = before[cut[-1] + 1 :]
-        cut = np.flatnonzero(self.gaps[stop : stop + length])
-        if len(cut):
-            after = after[: cut[0]]
+        first = max(0, start - length)
+        before, after = np.arange(first, start), np.arange(stop, min(len(self.values), stop + length))
+        left = np.flatnonzero(self.gaps[first + 1 : start + 1])
+        if len(left):
+            before = before[left[-1] + 1 :]
+        right = np.flatnonzero(self.gaps[stop : stop + length])
+        if len(right):
+            after = after[: right[0]]
         if usable is not None:
             before, after = before[usable[before]], after[usable[after]]
         return before, after
@@ -237,7 +237,7 @@ _LEAST_BESIDE = 4
 doubled."""
 
 
-def find_glitches(course: Course, *, steps: bool = False) -> list[Glitch]:
+def find_glitches(course: ReadingSeries, *, steps: bool = False) -> list[Glitch]:
     """Find wrong readings of a channel, in order; they do not overlap.
 
     Args:
@@ -251,7 +251,7 @@ def find_glitches(course: Course, *, steps: bool = False) -> list[Glitch]:
         # Held or coarse: what repeats is no reading of its own.
         kept = np.concatenate([[0], changes])
         ends = np.append(kept, len(course.values))
-        coarse = Course(course.time[kept], course.values[kept], course.smooth)
+        coarse = ReadingSeries(course.time[kept], course.values[kept], course.smooth)
         found = find_glitches(coarse, steps=steps)
         return [Glitch(int(ends[each.start]), int(ends[each.stop]), each.kind, each.size) for each in found]
     found = _without_overlaps([*_find_runs(course), *_find_pairs(course)])
@@ -276,10 +276,12 @@ def _without_overlaps(found: Sequence[Glitch]) -> list[Glitch]:
     return kept
 
 
-def _find_pairs(course: Course) -> Iterator[Glitch]:
+def _find_pairs(course: ReadingSeries) -> Iterator[Glitch]:
     """Yield runs of readings between two edges that deviate from the course on both sides of them."""
     edges = np.flatnonzero(course.edges)
     if len(edges) > max(4, _MOST_EDGES * len(course.values)):
+        if course.smooth:
+            yield Glitch(int(edges[0]), int(edges[-1]) + 1, "erratic", float(np.abs(course.excess).max()))
         return
     done = 0
     for number, start in enumerate(edges):
@@ -300,7 +302,7 @@ def _find_pairs(course: Course) -> Iterator[Glitch]:
                 break
 
 
-def _deviation(course: Course, start: int, stop: int) -> float | None:
+def _deviation(course: ReadingSeries, start: int, stop: int) -> float | None:
     """Return the greatest deviation of a run from the cubic beside it, or None where that is no glitch."""
     bridged = course.bridge(start, stop)
     if bridged is None:
@@ -313,7 +315,7 @@ def _deviation(course: Course, start: int, stop: int) -> float | None:
     return size if sudden and float(np.sqrt(np.mean(off**2))) > _OFF * scale else None
 
 
-def _find_runs(course: Course) -> Iterator[Glitch]:
+def _find_runs(course: ReadingSeries) -> Iterator[Glitch]:
     """Yield runs of exact zeros, and of equal readings, that deviate from the course on both sides of them."""
     values = course.values
     same = course.steps == 0.0
@@ -354,7 +356,7 @@ def _find_runs(course: Course) -> Iterator[Glitch]:
             yield Glitch(first, stop, "zero" if zero[number] else "held", float(off.max()))
 
 
-def _find_steps(course: Course, taken: Sequence[Glitch]) -> list[Glitch]:
+def _find_steps(course: ReadingSeries, taken: Sequence[Glitch]) -> list[Glitch]:
     """Return edges after which a channel stays on another level, apart from glitches; `size` has a sign."""
     found: list[Glitch] = []
     edges = np.flatnonzero(course.edges)
@@ -378,7 +380,7 @@ def _find_steps(course: Course, taken: Sequence[Glitch]) -> list[Glitch]:
     return found
 
 
-def _extrapolate(course: Course, side: IntArray, at: float) -> tuple[float, float, float]:
+def _extrapolate(course: ReadingSeries, side: IntArray, at: float) -> tuple[float, float, float]:
     """Return value, slope and residual of the straight line through some readings."""
     time = course.time[side] - at
     slope, value = np.polyfit(time, course.values[side], 1)

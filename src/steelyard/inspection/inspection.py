@@ -22,7 +22,7 @@ from steelyard.inspection.entry_checks import (
 )
 from steelyard.inspection.findings import SEVERITIES, Finding
 from steelyard.inspection.outlier_checks import check_outliers
-from steelyard.inspection.outliers import find_outliers, mask_outliers
+from steelyard.inspection.outliers import detect_outliers, mask_outliers
 from steelyard.inspection.sensor_checks import check_sensors
 from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
@@ -192,7 +192,7 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
     findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
     sensors = _sensor_names(model) if model is not None else set()
     findings += [*check_clock(survey), *check_columns(survey, sensors)]
-    outliers = find_outliers(recording)
+    outliers = detect_outliers(recording)
     if outliers:
         findings += check_outliers(outliers)
         recording = mask_outliers(recording, outliers)

@@ -18,6 +18,8 @@ def check_outliers(outliers: Sequence[Outlier]) -> Iterator[Finding]:
     for first, words in describe_outliers(outliers):
         if first.kind == "clipped":
             remedy = "the sensor's range is too small for the motion, or a load beside the robot's presses on it"
+        elif first.kind == "erratic":
+            remedy = "check the sensor's cable and driver, and record again"
         elif first.kind == "step":
             remedy = "the encoder slipped or lost its zero: cut the recording there"
         else:

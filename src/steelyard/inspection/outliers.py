@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.inspection.ceilings import CeilingTally
 from steelyard.inspection.entry_checks import ABSURD
-from steelyard.inspection.glitches import LONGEST, Course, Glitch, find_glitches
+from steelyard.inspection.glitches import LONGEST, Glitch, ReadingSeries, find_glitches
 from steelyard.kinematics import without_jumps
 from steelyard.motion import LONGEST_GAP
 from steelyard.recording import PatchedColumns, parse_column, usual_rate
@@ -78,7 +78,7 @@ class Outlier:
         column: Its name.
         kind: "jump": they leave the course of a position and come back; "spike": the same of another quantity; "zero":
             they are exactly zero; "held": they repeat the last right one; "clipped": they stay at a ceiling; "step":
-            the channel changes its level, and stays there.
+            the channel changes its level, and stays there; "erratic": too many to tell which are wrong, none is masked.
         start: First row.
         stop: Row after the last.
         time: Time of the first row, s.
@@ -95,7 +95,7 @@ class Outlier:
     size: float
 
 
-def find_outliers(recording: Recording) -> tuple[Outlier, ...]:
+def detect_outliers(recording: Recording) -> tuple[Outlier, ...]:
     """Find the outliers of a recording, by column and time.
 
     Args:
@@ -129,9 +129,7 @@ def find_outliers(recording: Recording) -> tuple[Outlier, ...]:
                 found[name].append(Outlier(name, glitch.kind, begin + first, end + first, time, count, glitch.size))
     result: list[Outlier] = []
     for name in names:
-        own_outliers = _join_steps(recording, found[name])
-        if sum(each.count for each in own_outliers) > _MOST_SHARE * readings[name]:
-            own_outliers = []
+        own_outliers = _join_steps(recording, _limit(found[name], readings[name]))
         if name in ceilings:
             clipped = ceilings[name].finish()
             own_outliers += [
@@ -139,6 +137,16 @@ def find_outliers(recording: Recording) -> tuple[Outlier, ...]:
             ]
         result += sorted(own_outliers, key=lambda each: each.start)
     return tuple(result)
+
+
+def _limit(found: Sequence[Outlier], readings: int) -> list[Outlier]:
+    """Return the outliers of a channel; where they are too many, a single one that stands for all."""
+    wrong = [each for each in found if each.kind != "step"]
+    count = sum(each.count for each in wrong)
+    if not any(each.kind == "erratic" for each in wrong) and count <= _MOST_SHARE * readings:
+        return list(found)
+    size = max(each.size for each in wrong)
+    return [replace(wrong[0], kind="erratic", stop=wrong[-1].stop, count=count, size=size)]
 
 
 def mask_outliers(recording: Recording, outliers: Sequence[Outlier]) -> Recording:
@@ -149,14 +157,19 @@ def mask_outliers(recording: Recording, outliers: Sequence[Outlier]) -> Recordin
 
     Args:
         recording: The recording, in memory or not.
-        outliers: As `find_outliers` returns them.
+        outliers: As `detect_outliers` returns them.
     """
     if not outliers:
         return recording
-    wrong = [each for each in outliers if each.kind != "clipped" or each.count >= _SHORT_CEILING]
+    short = (each for each in outliers if each.kind == "clipped" and each.count < _SHORT_CEILING)
+    kept = {*short, *(each for each in outliers if each.kind == "erratic")}
+    wrong = [each for each in outliers if each not in kept]
     patches = {name: _patch(recording, list(own)) for name, own in groupby(wrong, key=lambda each: each.column)}
     values = PatchedColumns(recording.values, len(recording), patches)
-    notes = (*recording.notes, *(f"{words}: masked" for _, words in describe_outliers(outliers)))
+    notes = (
+        *recording.notes,
+        *(words if first.kind == "erratic" else f"{words}: masked" for first, words in describe_outliers(outliers)),
+    )
     return replace(recording, values=values.simplified(), notes=notes)
 
 
@@ -178,6 +191,8 @@ def _describe(group: Sequence[Outlier]) -> str:
         where = f"at {len(group)} places, the first {where}"
     if first.kind == "clipped":
         return f"{first.column} is clipped at {first.size:.4g} for {readings} {where}"
+    if first.kind == "erratic":
+        return f"{first.column} jumps by up to {size:.3g} all the time {where}; its readings are used as they are"
     if first.kind == "step":
         return f"{first.column} changes its level by {size:.3g} at {first.time:.3f} s, and stays there"
     if first.kind == "held":
@@ -196,14 +211,14 @@ def _context(recording: Recording) -> int:
     return max(_CONTEXT_ROWS, int(np.ceil(_CONTEXT * usual_rate(recording.time))))
 
 
-def _courses(window: Recording) -> Iterator[tuple[str, tuple[IntArray, Course]]]:
+def _courses(window: Recording) -> Iterator[tuple[str, tuple[IntArray, ReadingSeries]]]:
     """Yield each column of a window with the rows of its readings; quaternions without changes of sign."""
     oriented = _aligned_quaternions(window)
     for name in window.columns:
         values = oriented.get(name, window.values[name])
         rows = np.flatnonzero(np.isfinite(values) & (np.abs(values) < ABSURD))
         if len(rows) > 1:
-            yield name, (rows, Course(window.time[rows], values[rows], _quantity(name) in _SMOOTH))
+            yield name, (rows, ReadingSeries(window.time[rows], values[rows], _quantity(name) in _SMOOTH))
 
 
 def _aligned_quaternions(window: Recording) -> dict[str, FloatArray]:
@@ -217,7 +232,7 @@ def _aligned_quaternions(window: Recording) -> dict[str, FloatArray]:
     return result
 
 
-def _find_in(courses: Mapping[str, tuple[IntArray, Course]]) -> Iterator[tuple[str, Glitch]]:
+def _find_in(courses: Mapping[str, tuple[IntArray, ReadingSeries]]) -> Iterator[tuple[str, Glitch]]:
     """Yield the glitches and steps of the columns of a window."""
     for name, (rows, course) in courses.items():
         for glitch in find_glitches(course, steps=_quantity(name) == "q"):
@@ -225,7 +240,9 @@ def _find_in(courses: Mapping[str, tuple[IntArray, Course]]) -> Iterator[tuple[s
                 yield name, glitch
 
 
-def _is_electrical(name: str, rows: IntArray, glitch: Glitch, courses: Mapping[str, tuple[IntArray, Course]]) -> bool:
+def _is_electrical(
+    name: str, rows: IntArray, glitch: Glitch, courses: Mapping[str, tuple[IntArray, ReadingSeries]]
+) -> bool:
     """Return whether a spike of a force or acceleration is no impact: those move the other axes of the sensor too."""
     if glitch.kind != "spike":
         return True
@@ -243,7 +260,7 @@ def _is_electrical(name: str, rows: IntArray, glitch: Glitch, courses: Mapping[s
     return not any(_has_edge(theirs, course, int(row)) for theirs, course in siblings for row in ends)
 
 
-def _has_edge(rows: IntArray, course: Course, row: int) -> bool:
+def _has_edge(rows: IntArray, course: ReadingSeries, row: int) -> bool:
     """Return whether a channel jumps a little within a reading of a row."""
     place = int(np.searchsorted(rows, row))
     near = slice(max(0, place - 1), place + 2)

@@ -88,7 +88,7 @@ class Preparation:
         nuisance: Groups of sensor and joint errors that are estimated beside the parameters.
         withhold: Sensors or components that are treated as not measured.
         shared_offsets: Whether offsets and biases are the same in all recordings; by default each has its own.
-        masked: Whether outliers are masked; see `find_outliers`.
+        masked: Whether outliers are masked; see `detect_outliers`.
         contacts: Contact phases by recording; none are detected yet, and soles count as standing.
         recordings: What was chosen for each recording.
         remarks: What was chosen and why, a sentence each.

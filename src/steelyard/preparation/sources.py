@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError, RecordingWarning, SteelyardError
-from steelyard.inspection import find_outliers, mask_outliers
+from steelyard.inspection import detect_outliers, mask_outliers
 from steelyard.recording import Recording, read_recording
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_masked(model: Model, source: RecordingLike, *, mask: bool = True) -> Re
         RecordingError: The file cannot be read, or the source is neither a path nor a Recording.
     """
     recording = open_recording(model, source)
-    return mask_outliers(recording, find_outliers(recording)) if mask else recording
+    return mask_outliers(recording, detect_outliers(recording)) if mask else recording
 
 
 class Shelf:
