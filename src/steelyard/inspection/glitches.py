@@ -44,7 +44,7 @@ _EDGE = {True: 6.0, False: 10.0}
 ones (forces, accelerations). Gaussian noise exceeds the first once in 10⁹ readings; the second leaves room for
 impacts, which are told from glitches by the other axes of the sensor."""
 
-_LEAST_SMOOTH, _LEAST_ROUGH = 1e-6, 1e-3
+_LEAST_SMOOTH, _LEAST_ROUGH = 1e-6, 3e-3
 """Least noise of a position, rad or m, and of other quantities as a share of the channel's range (from its 1 % to its
 99 % quantile). Set by judgement: smaller glitches change no estimate; contacts in a laboratory without noise are as
 small."""
@@ -70,6 +70,9 @@ _BRIEF = 3
 _CHANCE = 1e-3
 """Expected number of longer runs of equal readings in a window, by chance. Set by judgement."""
 
+_NO_CHANCE = 1e-5
+"""The same for runs that deviate by less than noise, which only their length gives away. Set by judgement."""
+
 _REPEATING = 0.5
 """Share of repeated readings from which a channel is held, or coarse: only its changes are then readings. Set by
 judgement."""
@@ -78,7 +81,7 @@ _MOST_EDGES = 0.05
 """Share of readings that are edges from which a channel counts as discontinuous by nature. Set by judgement."""
 
 _GAP = 2.5
-"""Usual periods from which a step between readings is a gap, across which nothing is compared (as in resampling)."""
+"""Usual periods from which a step between readings is a gap, across which nothing is compared, as in resampling."""
 
 _BESIDE = 0.02
 """Least length (s) of the readings on each side through which the cubic is fitted. Set by judgement: ten readings at
@@ -149,6 +152,13 @@ class ReadingSeries:
         return float(np.min(moved)) if len(moved) else 0.0
 
     @cached_property
+    def span(self) -> float:
+        """Range from the 1 % to the 99 % quantile."""
+        ends = [len(self.values) // 100, len(self.values) - 1 - len(self.values) // 100]
+        low, high = np.partition(self.values, ends)[ends]
+        return float(high - low)
+
+    @cached_property
     def noise(self) -> FloatArray:
         """Local standard deviation of `excess`, at least its usual one, shape (n,)."""
         sizes = np.abs(self.excess)
@@ -160,8 +170,7 @@ class ReadingSeries:
         padded = np.pad(bins, 1, mode="edge")
         local = np.maximum(np.maximum(padded[:-2], padded[1:-1]), padded[2:])
         usual = float(np.median(bins))
-        low, high = np.partition(self.values, _ends(len(self.values)))[_ends(len(self.values))]
-        least = _LEAST_SMOOTH if self.smooth else _LEAST_ROUGH * float(high - low)
+        least = _LEAST_SMOOTH if self.smooth else _LEAST_ROUGH * self.span
         floor = max(usual / _GAUSSIAN, 0.5 * self.resolution, least)
         return np.maximum(
             np.pad(np.repeat(local, width), (0, len(sizes) - count * width), mode="edge") / _GAUSSIAN, floor
@@ -174,8 +183,8 @@ class ReadingSeries:
 
     def beside(self, start: int, stop: int, length: int, usable: BoolArray | None = None) -> tuple[IntArray, IntArray]:
         """Return the numbers of the readings before and after a run, up to the next gap."""
-        first = max(0, start - length)
-        before, after = np.arange(first, start), np.arange(stop, min(len(self.values), stop + length))
+        first, last = max(0, start - length), min(len(self.values), stop + length)
+        before, after = np.arange(first, start), np.arange(stop, last)
         left = np.flatnonzero(self.gaps[first + 1 : start + 1])
         if len(left):
             before = before[left[-1] + 1 :]
@@ -204,9 +213,8 @@ class ReadingSeries:
         """
         if np.any(self.gaps[start : stop + 1]):
             return None
-        length = max(6, stop - start, int(np.ceil(_BESIDE / self.period)))
-        if others is not None:
-            length = max(2 * length, int(np.ceil(_BESIDE_OTHERS / self.period)))
+        least = _BESIDE if others is None else _BESIDE_OTHERS
+        length = max(6, (stop - start) * (1 if others is None else 2), int(np.ceil(least / self.period)))
         before, after = self.beside(start, stop, length, usable)
         if min(len(before), len(after)) < _LEAST_BESIDE:
             return None
@@ -256,11 +264,6 @@ def find_glitches(course: ReadingSeries, *, steps: bool = False) -> list[Glitch]
         return [Glitch(int(ends[each.start]), int(ends[each.stop]), each.kind, each.size) for each in found]
     found = _without_overlaps([*_find_runs(course), *_find_pairs(course)])
     return sorted([*found, *_find_steps(course, found)], key=lambda each: each.start) if steps else found
-
-
-def _ends(count: int) -> list[int]:
-    """Return the places of the 1 % and the 99 % quantile among sorted readings."""
-    return [count // 100, count - 1 - count // 100]
 
 
 def _without_overlaps(found: Sequence[Glitch]) -> list[Glitch]:
@@ -339,11 +342,12 @@ def _find_runs(course: ReadingSeries) -> Iterator[Glitch]:
     after = (sums[np.minimum(stops + _BRIEF, len(values))] - sums[stops]) / _BRIEF
     off = np.maximum(np.abs(values[starts] - before), np.abs(values[starts] - after))
     far = off > _OFF_REPEATED * course.noise[starts] / _STEP_NOISE
-    for number in np.flatnonzero((zero | longer | released) & far):
+    for number in np.flatnonzero(((zero | released) & far) | longer):
         start, stop = int(starts[number]), int(stops[number])
         # The first of equal readings is right, unless they are zeros.
         first = start if zero[number] else start + 1
-        if stop <= first or course.time[stop - 1] - course.time[first] > LONGEST:
+        is_long = stop <= first or course.time[stop - 1] - course.time[first] > LONGEST
+        if is_long or not (far[number] or _is_no_chance(course, start, stop)):
             continue
         bridged = course.bridge(first, stop)
         if bridged is None:
@@ -352,17 +356,24 @@ def _find_runs(course: ReadingSeries) -> Iterator[Glitch]:
         off = np.abs(values[first:stop] - predicted)
         scale = max(residual, float(course.noise[start]) / _STEP_NOISE)
         limit = (_OFF_REPEATED if longer[number] else _OFF) * scale + course.resolution
-        if float(np.mean(off)) > limit or (not zero[number] and float(off[-1]) > limit):
+        if not far[number] or float(np.mean(off)) > limit or (not zero[number] and float(off[-1]) > limit):
             yield Glitch(first, stop, "zero" if zero[number] else "held", float(off.max()))
+
+
+def _is_no_chance(course: ReadingSeries, start: int, stop: int) -> bool:
+    """Return whether noise nearby excludes a run of equal readings."""
+    around = int(np.clip(round(_AROUND / course.period), _FEWEST, _MOST))
+    near = np.concatenate([course.steps[max(1, start - around) : start], course.steps[stop + 1 : stop + 1 + around]])
+    # The upper end of what so few readings tell.
+    share = (np.count_nonzero(near == 0.0) + 3.0) / (len(near) + 3.0)
+    return bool(share < _REPEATING and (stop - start - 1) * -np.log(share) > np.log(len(course.values) / _NO_CHANCE))
 
 
 def _find_steps(course: ReadingSeries, taken: Sequence[Glitch]) -> list[Glitch]:
     """Return edges after which a channel stays on another level, apart from glitches; `size` has a sign."""
     found: list[Glitch] = []
     edges = np.flatnonzero(course.edges)
-    if len(edges) > max(4, _MOST_EDGES * len(course.values)):
-        return []
-    for edge in edges:
+    for edge in edges if len(edges) <= max(4, _MOST_EDGES * len(course.values)) else ():
         near = found and edge - found[-1].stop <= _EDGE_READINGS
         if near or any(each.start - _EDGE_READINGS <= edge <= each.stop + _EDGE_READINGS for each in taken):
             continue

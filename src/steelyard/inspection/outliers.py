@@ -52,6 +52,10 @@ axes with Gaussian noise, one in 500 has it by chance."""
 _ALONE = 3
 """Longest spike in readings of a channel without such axes. Set by judgement: impacts last longer."""
 
+_LARGE = 0.1
+"""Least size of a longer spike, as a share of the channel's range. Set by judgement: a foot that rocks on its edge
+moved the moment about one axis alone by 1 %, for 30 ms."""
+
 _MOST_SHARE = 0.05
 """Share of a channel's readings that are glitches above which none is masked: the channel, not single readings, is then
 unlike what is assumed. Set by judgement."""
@@ -256,6 +260,8 @@ def _is_electrical(
             siblings.append((theirs, course))
     if len(siblings) < _LEAST_SIBLINGS:
         return glitch.stop - glitch.start <= _ALONE
+    if glitch.stop - glitch.start > _ALONE and glitch.size < _LARGE * courses[name][1].span:
+        return False
     ends = rows[[glitch.start, min(glitch.stop, len(rows) - 1)]]
     return not any(_has_edge(theirs, course, int(row)) for theirs, course in siblings for row in ends)
 
