@@ -17,7 +17,7 @@ def check_outliers(outliers: Sequence[Outlier]) -> Iterator[Finding]:
     """Yield a finding for each column and kind of outliers."""
     for first, words in describe_outliers(outliers):
         if first.kind == "clipped":
-            remedy = "the sensor's range is too small for the motion, or a load beside the robot's presses on it"
+            remedy = "the sensor's range is too small for this motion: choose a calmer one, or a larger range"
         elif first.kind == "erratic":
             remedy = "check the sensor's cable and driver, and record again"
         elif first.kind == "step":
