@@ -33,6 +33,10 @@ _CONTEXT = 0.6
 """Length (s) of the rows on both sides of a block that are read with it. Set by judgement: the longest glitch, as much
 on both sides of it, and the bins of its noise."""
 
+_SIDES = 3
+"""Rows on each side of a run that are read to predict it, as a multiple of its own. Set by judgement: it is predicted
+from twice as many, some of which may be masked."""
+
 _CONTEXT_ROWS = 64
 """Least number of such rows, for slow clocks. Set by judgement."""
 
@@ -60,10 +64,10 @@ _MOST_SHARE = 0.05
 """Share of a channel's readings that are glitches above which none is masked: the channel, not single readings, is then
 unlike what is assumed. Set by judgement."""
 
-LONGEST_PREDICTED = 0.3
-"""Longest run (s) at a ceiling that is replaced by what the other sensors predict. Measured: where forces are clipped
-for 0.6 s, masses move by 0.1 standard errors (median), for 2 s by 0.6 (decision 20); longer runs interrupt the motion.
-"""
+LONGEST_PREDICTED = 0.7
+"""Longest run (s) at a ceiling that is replaced by what the other sensors predict. Measured: forces clipped for 0.6 s
+in all move masses by 0.1 standard errors (median), for 2 s in runs of up to 1.3 s by as much as without masking
+(decision 20); longer runs interrupt the motion."""
 
 _SHORT_CEILING = 10
 """Readings of a run at a ceiling below which it stays as it is. Set by judgement: noise takes single readings there,
@@ -156,7 +160,7 @@ def _limit(found: Sequence[Outlier], readings: int) -> list[Outlier]:
 def mask_outliers(recording: Recording, outliers: Sequence[Outlier]) -> Recording:
     """Return the recording without outliers; its notes name them.
 
-    A run of up to 0.1 s is replaced by a cubic through the readings beside it, one of up to 0.3 s at a ceiling by what
+    A run of up to 0.1 s is replaced by a cubic through the readings beside it, one of up to 0.7 s at a ceiling by what
     the other sensors predict as well; a longer one, or one at a gap or at an end, becomes empty.
 
     Args:
@@ -317,7 +321,7 @@ def _longest(kind: Kind) -> float:
 def _bridge(recording: Recording, outlier: Outlier, all_of_column: Sequence[Outlier]) -> Any:
     """Return the rows of an outlier's readings and their prediction; None where there is none."""
     name = outlier.column
-    around = _context(recording)
+    around = max(_context(recording), _SIDES * (outlier.stop - outlier.start))
     first, last = max(0, outlier.start - around), min(len(recording), outlier.stop + around)
     stem, _, axis = name.rpartition(".")
     wanted = [f"{stem}.{each}" for each in "xyzw"] if axis in "xyzw" and _quantity(name) == "quat" else [name]
