@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -124,6 +126,7 @@ def test_a_ceiling_is_found_and_what_it_cut_off_is_predicted_from_the_other_foot
     bad = spoilt(trial, column, slice(None), lambda values: np.minimum(values, ceiling))
     found = detect_outliers(bad)
     assert {(each.column, each.kind, each.size) for each in found} == {(column, "clipped", ceiling)}
+    assert all(one.stop <= two.start for one, two in itertools.pairwise(found))
     masked = mask_outliers(bad, found).column(column)
     wrong = values > ceiling
     lost = [np.abs(np.sum(each[wrong] - values[wrong])) for each in (masked, bad.column(column))]

@@ -139,12 +139,20 @@ def detect_outliers(recording: Recording) -> tuple[Outlier, ...]:
     for name in names:
         own_outliers = _join_steps(recording, _limit(found[name], readings[name]))
         if name in ceilings:
-            clipped = ceilings[name].finish()
-            own_outliers += [
-                Outlier(name, "clipped", a, b, float(recording.time[a]), n, level) for a, b, n, level in clipped
+            clipped = [
+                Outlier(name, "clipped", first, stop, float(recording.time[first]), count, level)
+                for first, stop, count, level in ceilings[name].finish()
             ]
+            # Equal readings at a ceiling are not held.
+            own_outliers = [each for each in own_outliers if each.kind != "held" or not _meets(each, clipped)]
+            own_outliers += [each for each in clipped if not _meets(each, own_outliers)]
         result += sorted(own_outliers, key=lambda each: each.start)
     return tuple(result)
+
+
+def _meets(outlier: Outlier, others: Sequence[Outlier]) -> bool:
+    """Return whether an outlier has rows in common with others of its column."""
+    return any(outlier.start < each.stop and each.start < outlier.stop for each in others)
 
 
 def _limit(found: Sequence[Outlier], readings: int) -> list[Outlier]:
