@@ -39,8 +39,7 @@ def shift_encoders(model: Model, recording: Recording, generator: np.random.Gene
 def scale_wrenches(model: Model, recording: Recording, generator: np.random.Generator) -> Recording:
     """Gives each component of a wrench sensor a gain error of 3 %."""
     return with_columns(
-        recording,
-        {name: recording.column(name) * (1.0 + 0.03 * generator.normal()) for name in _wrench_columns(model)},
+        recording, {name: recording.column(name) * (1.0 + 0.03 * generator.normal()) for name in _wrench_columns(model)}
     )
 
 

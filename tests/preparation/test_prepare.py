@@ -182,3 +182,43 @@ def test_a_file_that_changed_is_refused(files, tmp_path) -> None:
     loaded = sy.load_preparation(tmp_path / "preparation.json", model)
     with pytest.raises(RecordingError, match=r"dance\.csv changed since it was prepared"):
         loaded.gather()
+
+
+def test_a_glitch_is_masked_named_and_moves_no_mass(files, prepared, tmp_path) -> None:
+    """In a prepared recording, and in one beside it."""
+    model, recording = robot("g1"), trial("dance").recording
+    values = dict(recording.values)
+    values["q.left_knee_joint"] = np.array(values["q.left_knee_joint"])
+    values["q.left_knee_joint"][3000:3010] += 0.3
+    values["right_foot.nx"] = np.array(values["right_foot.nx"])
+    values["right_foot.nx"][5000] += 40.0
+    sy.Recording(recording.time, values).write(tmp_path / "dance.csv")
+    damaged = sy.prepare(model, tmp_path / "dance.csv")
+    for words in (
+        "q.left_knee_joint jumps by up to 0.3",
+        "right_foot.nx jumps by up to 40 and back for 1 reading from 10.000 s on: masked",
+    ):
+        assert any(remark.startswith("dance.csv: ") and words in remark for remark in damaged.remarks)
+    clean = sy.prepare(model, files[0])
+    assert not any(remark.endswith(": masked") for remark in clean.remarks)
+    right, found, believed = (
+        sy.identify(model, each.gather())
+        for each in (clean, damaged, sy.prepare(model, tmp_path / "dance.csv", mask=False))
+    )
+    errors = np.sqrt(np.diag(right.covariance))[::10]
+    moved, moved_unmasked = (
+        np.max(np.abs(each.parameters[:, 0] - right.parameters[:, 0]) / errors) for each in (found, believed)
+    )
+    assert moved < 0.05
+    assert moved_unmasked > 0.3
+    beside = prepared.open(tmp_path / "dance.csv")
+    assert "q.left_knee_joint jumps" in beside.aligned.notes[0]
+    assert np.ptp(np.diff(beside.aligned.column("q.left_knee_joint"))) < 0.1
+
+
+def test_whether_outliers_are_masked_is_a_choice_that_is_saved(files, tmp_path) -> None:
+    chosen = sy.prepare(robot("g1"), files[0], mask=False)
+    assert not chosen.masked
+    chosen.save(tmp_path / "preparation.json")
+    assert not sy.load_preparation(tmp_path / "preparation.json", robot("g1")).masked
+    assert replace(chosen, masked=True).key != chosen.key

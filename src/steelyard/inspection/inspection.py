@@ -21,6 +21,8 @@ from steelyard.inspection.entry_checks import (
     group_of,
 )
 from steelyard.inspection.findings import SEVERITIES, Finding
+from steelyard.inspection.outlier_checks import check_outliers
+from steelyard.inspection.outliers import detect_outliers, mask_outliers
 from steelyard.inspection.sensor_checks import check_sensors
 from steelyard.inspection.survey import survey_recording
 from steelyard.inspection.velocities import check_velocities
@@ -177,7 +179,8 @@ def _without_nan(value: Any) -> Any:
 def inspect_recording(recording: Recording, model: Model | None = None) -> Inspection:
     """Inspect a recording for problems.
 
-    One pass over all of it checks the clock, names, gaps, limits and units. The segments with the most motion, a minute
+    One pass over all of it checks the clock, names, gaps, limits and units, another looks for outliers, which are then
+    masked. The segments with the most motion, a minute
     in total, are then compared with the model: mounting, units, offsets and delays of the sensors, and the noise floor
     and band of each channel.
 
@@ -185,10 +188,15 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
         recording: The recording; it may be larger than memory.
         model: The robot, with its sensors and soles; without it, only checks that need no model are made.
     """
-    survey = survey_recording(recording)
+    raw = survey = survey_recording(recording)
     findings = [Finding("remark", "note", recording.name, note) for note in recording.notes]
     sensors = _sensor_names(model) if model is not None else set()
     findings += [*check_clock(survey), *check_columns(survey, sensors)]
+    outliers = detect_outliers(recording)
+    if outliers:
+        findings += check_outliers(outliers)
+        recording = mask_outliers(recording, outliers)
+        survey = survey_recording(recording)
     segments = choose_segments(recording, survey, _usable_columns(survey), CUTOFF)
     spectra = estimate_channel_spectra(segments) if segments else {}
     checks: SensorChecks | None = None
@@ -197,8 +205,8 @@ def inspect_recording(recording: Recording, model: Model | None = None) -> Inspe
         with one_blas_thread():
             checks, force = _check_with_model(recording, model, survey, segments, findings)
     channels = tuple(
-        Channel(name, group_of(name), column, spectra.get(name), survey.lows[name], survey.highs[name])
-        for name, column in survey.columns.items()
+        Channel(name, group_of(name), column, spectra.get(name), raw.lows[name], raw.highs[name])
+        for name, column in raw.columns.items()
     )
     order = {severity: number for number, severity in enumerate(SEVERITIES)}
     return Inspection(

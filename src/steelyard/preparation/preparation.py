@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard.exceptions import RecordingError, SteelyardError
 from steelyard.model import load_model, setup_tables
 from steelyard.motion import check_offsets, stream_motion
-from steelyard.preparation.sources import naming, open_recording
+from steelyard.preparation.sources import naming, open_masked
 from steelyard.recording import sensor_of
 from steelyard.regression import gather_evidence
 from steelyard.whole_file import draft_of
@@ -88,6 +88,7 @@ class Preparation:
         nuisance: Groups of sensor and joint errors that are estimated beside the parameters.
         withhold: Sensors or components that are treated as not measured.
         shared_offsets: Whether offsets and biases are the same in all recordings; by default each has its own.
+        masked: Whether outliers are masked; see `detect_outliers`.
         contacts: Contact phases by recording; none are detected yet, and soles count as standing.
         recordings: What was chosen for each recording.
         remarks: What was chosen and why, a sentence each.
@@ -104,6 +105,7 @@ class Preparation:
     nuisance: tuple[str, ...]
     withhold: tuple[str, ...] = ()
     shared_offsets: bool = False
+    masked: bool = True
     contacts: Mapping[str, Any] = field(default_factory=dict)
     recordings: tuple[PreparedRecording, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -200,7 +202,7 @@ class Preparation:
         return replace(evidence, key=replace(evidence.key, preparation=self.key), preparation=self.to_dict())
 
     def open(self, recording: RecordingLike) -> Opened:
-        """Open a recording, or return it as it was opened before; delays are removed.
+        """Open a recording, or return it as it was opened before; outliers are masked, delays are removed.
 
         Raises:
             RecordingError: The file cannot be read, or changed since it was prepared.
@@ -208,7 +210,7 @@ class Preparation:
         place = _place(recording)
         if place in self._opened:
             return self._opened[place]
-        fresh = open_recording(self.model, recording)
+        fresh = open_masked(self.model, recording, mask=self.masked)
         known = self._opened.get(fresh.origin)
         if known is not None:
             return known
@@ -250,6 +252,7 @@ class Preparation:
             "nuisance": list(self.nuisance),
             "withhold": list(self.withhold),
             "shared_offsets": self.shared_offsets,
+            "masked": self.masked,
             "contacts": dict(self.contacts),
             "recordings": [asdict(each) for each in self.recordings],
             "remarks": list(self.remarks),
@@ -327,6 +330,8 @@ def preparation_of(stored: Any, model: Model | None, where: str) -> Preparation:
             nuisance=tuple(stored["nuisance"]),
             withhold=tuple(stored["withhold"]),
             shared_offsets=bool(stored["shared_offsets"]),
+            # Preparations of earlier versions masked nothing.
+            masked=bool(stored.get("masked", False)),
             recordings=recordings,
             remarks=tuple(stored["remarks"]),
         )

@@ -45,6 +45,7 @@ def prepare(
     cutoff: float | None = None,
     withhold: Sequence[str] = (),
     shared_offsets: bool = False,
+    mask: bool = True,
     on_step: Callable[[str, Recording | None], None] = lambda step, recording: None,
 ) -> Preparation:
     """Choose everything that stands between raw recordings and their Evidence, from all recordings together.
@@ -65,6 +66,7 @@ def prepare(
         withhold: Sensors or components to treat as not measured.
         shared_offsets: Whether nobody zeroed a sensor or switched it off between the recordings; by default each
             recording has offsets and biases of its own.
+        mask: Whether to mask jumps, held readings, spikes and clipped readings; remarks name them.
         on_step: Called with what is about to be done, and the recording that it is done with.
 
     Raises:
@@ -76,7 +78,7 @@ def prepare(
     check_noise(noise)
     added = dict(as_offsets(offsets))
     check_offsets(model, added)
-    shelf = Shelf(model, sources, lambda name: on_step(f"Reading {name}", None))
+    shelf = Shelf(model, sources, lambda name: on_step(f"Reading {name}", None), mask=mask)
     remarks = [f"{recording.name}: {note}" for recording in shelf for note in recording.notes]
     source_name, imu, sole = choose_common_base(model, shelf, None if base == "auto" else base, remarks)
     groups = choose_error_groups(model, shelf, source_name, nuisance)
@@ -129,6 +131,7 @@ def prepare(
         groups,
         tuple(withhold),
         shared_offsets,
+        mask,
         recordings=tuple(prepared),
         remarks=tuple(remarks),
         _opened=kept,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.exceptions import RecordingError, RecordingWarning, SteelyardError
+from steelyard.inspection import detect_outliers, mask_outliers
 from steelyard.recording import Recording, read_recording
 
 if TYPE_CHECKING:
@@ -40,20 +41,33 @@ def open_recording(model: Model, source: RecordingLike) -> Recording:
         return read_recording(source, model)
 
 
+def open_masked(model: Model, source: RecordingLike, *, mask: bool = True) -> Recording:
+    """Return a recording as `open_recording` does, without its outliers; its notes name them.
+
+    Raises:
+        RecordingError: The file cannot be read, or the source is neither a path nor a Recording.
+    """
+    recording = open_recording(model, source)
+    return mask_outliers(recording, detect_outliers(recording)) if mask else recording
+
+
 class Shelf:
-    """Recordings in the order of their content, so that the order in which they are given does not matter.
+    """Recordings without outliers in the order of their content, so that the order of the sources does not matter.
 
     Files beyond `KEPT_BYTES` are not kept, but read again whenever they are needed.
     """
 
-    def __init__(self, model: Model, sources: Iterable[RecordingLike], on_open: Callable[[str], None]) -> None:
+    def __init__(
+        self, model: Model, sources: Iterable[RecordingLike], on_open: Callable[[str], None], *, mask: bool = True
+    ) -> None:
         self._model = model
+        self._mask = mask
         self._kept: dict[str, Recording] = {}
         self._paths: dict[str, str] = {}
         total = 0
         for source in sources:
             on_open(source.name if isinstance(source, Recording) else str(source).rpartition("/")[2])
-            recording = open_recording(model, source)
+            recording = open_masked(model, source, mask=mask)
             if recording.origin in self._paths:
                 raise RecordingError(f"{recording.name} is given twice; give each recording once")
             self._paths[recording.origin] = "" if isinstance(source, Recording) else str(Path(source).resolve())
@@ -63,7 +77,10 @@ class Shelf:
 
     def __iter__(self) -> Iterator[Recording]:
         for origin in sorted(self._paths):
-            yield self._kept[origin] if origin in self._kept else open_recording(self._model, self._paths[origin])
+            if origin in self._kept:
+                yield self._kept[origin]
+            else:
+                yield open_masked(self._model, self._paths[origin], mask=self._mask)
 
     def __len__(self) -> int:
         return len(self._paths)

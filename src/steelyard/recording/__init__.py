@@ -12,7 +12,7 @@ from steelyard.recording.column_names import (
     marker_columns,
     parse_column,
 )
-from steelyard.recording.columns import MappedColumns
+from steelyard.recording.columns import MappedColumns, PatchedColumns
 from steelyard.recording.reading import find_format, read_recording
 from steelyard.recording.recording import Recording, join_recordings, sensor_of
 from steelyard.recording.resampling import tolerated_silence, usual_period, usual_rate
@@ -27,6 +27,7 @@ __all__ = [
     "QUATERNION_AXES",
     "VECTOR_AXES",
     "MappedColumns",
+    "PatchedColumns",
     "Recording",
     "check_ending",
     "find_format",

@@ -166,6 +166,34 @@ def rescale(values: FloatArray, source: ColumnSource) -> FloatArray:
     return values + source.offset if source.offset != 0.0 else values
 
 
+class PatchedColumns(LazyColumns):
+    """Columns some of whose values are replaced: by name, their rows (increasing) and the new values."""
+
+    def __init__(
+        self, whole: Mapping[str, FloatArray], row_count: int, patches: Mapping[str, tuple[IntArray, FloatArray]]
+    ) -> None:
+        super().__init__(tuple(whole), row_count)
+        self._whole = whole
+        self._patches = dict(patches)
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, FloatArray]:
+        """Read some rows of some columns."""
+        result = read_rows(self._whole, names, start, stop)
+        for name in names:
+            if name not in self._patches:
+                continue
+            rows, values = self._patches[name]
+            low, high = (int(place) for place in np.searchsorted(rows, [start, stop]))
+            if low < high:
+                result[name] = result[name].copy()
+                result[name][rows[low:high] - start] = values[low:high]
+        return result
+
+    def simplified(self) -> Mapping[str, FloatArray]:
+        """Return the columns in memory where the whole is; those without a replacement are not copied."""
+        return self if isinstance(self._whole, LazyColumns) else self.load()
+
+
 def find_blocks(starts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
     """Find the blocks of rows that a range of rows meets.
 
