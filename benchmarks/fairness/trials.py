@@ -19,6 +19,8 @@ from steelyard.exceptions import LaboratoryError, StanceError
 ROBOTS = ("g1", "talos", "icub", "romeo")
 LEARNED, UNSEEN = "dance", "reach"
 SECONDS = 20.0
+MEASURED = 2
+"""Times that each motion is measured, with other noise of the sensors."""
 _ATTEMPTS = 12
 """Seeds that are tried until a motion can be planned and the robot does not fall."""
 
@@ -44,17 +46,23 @@ class Pair:
     parameters: np.ndarray
 
 
-def make_pair(robot: str, seed: int, spread: float) -> Pair:
+def make_pair(robot: str, seed: int, spread: float, measured: int = 0) -> Pair:
     """Gives a true robot's recordings, simulated if they are not in the cache.
 
     Seeds whose motion cannot be planned, or whose robot falls, are followed by ``seed + 1000``, and so on.
+
+    Args:
+        robot: Name of the model.
+        seed: Seed of the true robot, its motions and its sensors.
+        spread: Relative deviation of the true links from the CAD.
+        measured: Which of `MEASURED` measurements of the same motions.
     """
     folder = cache_folder() / f"{robot}_{spread:g}_{seed}"
     if not (folder / "truth.json").exists():
         _simulate(robot, seed, spread, folder)
     stored = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     return Pair(
-        robot, stored["seed"], spread, folder / "learned.parquet", folder / "unseen.parquet",
+        robot, stored["seed"], spread, folder / f"learned_{measured}.parquet", folder / f"unseen_{measured}.parquet",
         np.array(stored["parameters"]),
     )  # fmt: skip
 
@@ -73,14 +81,18 @@ def _simulate(robot: str, seed: int, spread: float, folder: Path) -> None:
             trials = [
                 sy.simulate(model, motion, seed=used, spread=spread, duration=SECONDS) for motion in (LEARNED, UNSEEN)
             ]
-            recordings = [trial.recording for trial in trials]
+            recordings = {
+                f"{name}_{number}.parquet": trial.with_noise(used + 500 * number).recording
+                for trial, name in zip(trials, ("learned", "unseen"), strict=True)
+                for number in range(MEASURED)
+            }
         except (StanceError, LaboratoryError):
             continue
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as name:
             draft = Path(name) / "pair"
             draft.mkdir()
-            for recording, file in zip(recordings, ("learned.parquet", "unseen.parquet"), strict=True):
+            for file, recording in recordings.items():
                 recording.write(draft / file)
             truth = {"seed": used, "parameters": np.asarray(trials[0].truth.parameters).tolist()}
             (draft / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
