@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS = ("clean", "short", "encoder offsets", "mismatched")
 
 
-def run(robot: str, seed: int, spread: float, kind: str) -> dict[str, Any]:
+def run(robot: str, seed: int, spread: float, kind: str, measured: int = 0) -> dict[str, Any]:
     """Gives what is known of a run, and what is said of it.
 
     Args:
@@ -26,8 +26,9 @@ def run(robot: str, seed: int, spread: float, kind: str) -> dict[str, Any]:
         seed: Seed of the true robot.
         spread: Relative deviation of the true links from the CAD.
         kind: One of `KINDS`.
+        measured: Which measurement of the same motions.
     """
-    pair = make_pair(robot, seed, spread)
+    pair = make_pair(robot, seed, spread, measured)
     model = sy.load_model(robot)
     row: dict[str, Any] = {"robot": robot, "seed": pair.seed, "spread": spread, "kind": kind}
     with tempfile.TemporaryDirectory() as name:
@@ -61,6 +62,7 @@ def _judged(estimate: Estimate, validation: Validation) -> dict[str, Any]:
         "reasons": list(verdict.reasons),
         "gains": gains,
         "zeroed": validation.zeroed,
+        "misfit": validation.misfit,
         "freedom": estimate.fit.freedom,
     }
 

@@ -1,0 +1,48 @@
+"""Runs the study: ``python -m benchmarks.fairness``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from benchmarks.fairness.glitches import glitches
+from benchmarks.fairness.loads import loads
+from benchmarks.fairness.verdicts import confusion, null
+from benchmarks.figures import RESULTS, Figure, Study, commit
+
+PARTS = {"null": null, "verdicts": confusion, "glitches": glitches, "loads": loads}
+
+SEEDS = {"clean": 1500, "null": 1600, "glitches": 1300, "loads": 1400, "robots": 25}
+"""First seeds of the parts, on which nothing was tuned, and the number of true robots of each model."""
+
+
+def main() -> int:
+    """Runs the parts asked for; the others keep their stored figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness")
+    parser.add_argument("--part", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--seed", type=int, help="first seed of all parts instead, to develop on; stored apart")
+    parser.add_argument("--robots", type=int, default=SEEDS["robots"], help="true robots of each model")
+    options = parser.parse_args()
+    seeds = {**SEEDS, "robots": options.robots}
+    if options.seed is not None:
+        seeds |= dict.fromkeys(("clean", "null", "glitches", "loads"), options.seed)
+    name = "fairness" if options.seed is None else f"fairness_{options.seed}"
+    study = Study(name, seeds)
+    stored = RESULTS / f"{name}.json"
+    before = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"figures": [], "raw": {}}
+    parts = before.get("raw", {}).get("parts", {})
+    for part, work in PARTS.items():
+        if part not in options.part:
+            continue
+        one = Study(name, seeds)
+        work(one)
+        parts[part] = {"commit": commit(), "figures": [vars(figure) for figure in one.figures], "raw": one.raw}
+    for part in PARTS:
+        study.figures += [Figure(**figure) for figure in parts.get(part, {}).get("figures", [])]
+    study.raw["parts"] = parts
+    return study.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
