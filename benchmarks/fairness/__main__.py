@@ -28,19 +28,18 @@ def main() -> int:
     if options.seed is not None:
         seeds |= dict.fromkeys(("clean", "null", "glitches", "loads"), options.seed)
     name = "fairness" if options.seed is None else f"fairness_{options.seed}"
-    study = Study(name, seeds)
-    stored = RESULTS / f"{name}.json"
-    before = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"figures": [], "raw": {}}
-    parts = before.get("raw", {}).get("parts", {})
-    for part, work in PARTS.items():
-        if part not in options.part:
-            continue
+    done = {}
+    for part in options.part:
         one = Study(name, seeds)
-        work(one)
-        parts[part] = {"commit": commit(), "figures": [vars(figure) for figure in one.figures], "raw": one.raw}
-    for part in PARTS:
-        study.figures += [Figure(**figure) for figure in parts.get(part, {}).get("figures", [])]
-    study.raw["parts"] = parts
+        PARTS[part](one)
+        done[part] = {"commit": commit(), "figures": [vars(figure) for figure in one.figures], "raw": one.raw}
+    # Parts may run side by side: those that others finished meanwhile are kept.
+    stored = RESULTS / f"{name}.json"
+    before = json.loads(stored.read_text(encoding="utf-8"))["raw"]["parts"] if stored.exists() else {}
+    parts = {**before, **done}
+    study = Study(name, seeds, raw={"parts": {part: parts[part] for part in PARTS if part in parts}})
+    for part in study.raw["parts"].values():
+        study.figures += [Figure(**figure) for figure in part["figures"]]
     return study.finish()
 
 
