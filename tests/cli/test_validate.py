@@ -105,6 +105,6 @@ def test_a_file_that_is_there_is_replaced_only_by_force(folder, tmp_path):
 
 def test_calls_that_make_no_sense_exit_with_two(folder):
     assert run("validate", folder / "estimate.json").code == 2
-    ran = run("validate", folder / "estimate.json", folder / "reach.npz", "--nuisance", "wrench")
+    ran = run("validate", folder / "estimate.json", folder / "reach.npz", "--nuisance", "wrench_ofset")
     assert ran.code == 2
     assert "wrench_offset" in ran.told

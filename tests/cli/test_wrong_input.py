@@ -57,7 +57,7 @@ WRITERS = {
     "calibrate": ["calibrate", "g1", "limp.npz", "-o", "PLACE"],
     "identify": ["identify", "g1", "dance.npz", "-o", "PLACE", "--no-report"],
     "validate": ["validate", "estimate.json", "dance.npz", "-o", "PLACE/out.json"],
-    "payload": ["payload", "g1", "dance.npz", "-o", "PLACE/out.json"],
+    "payload": ["payload", "g1", "dance.npz", "--nuisance", "wrench_offset", "-o", "PLACE/out.json"],
     "simulate": ["simulate", "g1", "sway", "--duration", "6", "-o", "PLACE/out.npz", "--truth", "truth.json"],
 }
 """Commands that write, with where."""

@@ -239,7 +239,9 @@ def _write(
     if folder is None:
         return [], []
     notes: list[str] = []
-    stored = None if validation is None else partial(write_json, plain=validation.to_dict())
+    stored = None
+    if validation is not None:
+        stored = partial(write_json, plain={**validation.to_dict(), "verdict": judge(estimate, validation).to_dict()})
     table = partial(Path.write_text, data=links_as_csv(estimate), encoding="utf-8")
     writers = (estimate.save, table, lambda path: notes.extend(estimate.write_model(path).notes), stored, *optional)
     chosen = dict(zip(names, [write for write in writers if write is not None], strict=True))

@@ -193,7 +193,7 @@ def _doubts_about_masses(estimate: Estimate) -> Iterator[_Doubt]:
         yield _Doubt(
             "The offsets found for the wrench sensors are larger than those of zeroed sensors, and may stand for "
             "weight or for errors that are not modelled: zero the sensors before recording, or put the robot on a "
-            "scale and give its mass with --constraint 'total_mass={mass=..., tolerance=0.05}'.",
+            "scale and give its mass as a constraint.",
             "weak", "weak",
         )  # fmt: skip
     share = half_width(0.95, estimate.freedom) * estimate.total_mass_error / max(estimate.total_mass, 1e-9)

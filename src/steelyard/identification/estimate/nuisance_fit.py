@@ -50,13 +50,14 @@ class NuisanceFit:
     def to_dict(self) -> dict[str, Any]:
         """Return the function as plain numbers, its matrix packed."""
         vectors = {name: getattr(self, name).tolist() for name in _VECTORS}
-        return {"names": list(self.names), "gain": pack_array(self.gain), **vectors}
+        return {"names": list(self.names), "parameters": self.gain.shape[1], "gain": pack_array(self.gain), **vectors}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> NuisanceFit:
         """Rebuild what `to_dict` returned."""
         names = tuple(str(name) for name in stored["names"])
-        gain = unpack_array(stored["gain"]).reshape(len(names), -1)
+        gain = unpack_array(stored["gain"])
+        gain = gain if names else np.zeros((0, int(stored["parameters"])))
         vectors = {name: np.array(stored[name], dtype=np.float64) for name in _VECTORS}
         if any(each.shape != (len(names),) for each in vectors.values()):
             raise ValueError(f"there are {len(names)} nuisances, and other numbers of values")
