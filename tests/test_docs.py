@@ -164,8 +164,7 @@ def test_files_have_the_fields_that_the_page_on_formats_says(tmp_path) -> None:
         assert fields_of("evidence.npz") == set(archive.files)
     assert fields_of("estimate.json") == set(estimate.to_dict())
     validation = steelyard.validate(estimate, other)
-    verdict = steelyard.judge(estimate, validation).to_dict()
-    assert fields_of("validation.json") == {*validation.to_dict(), "verdict", *verdict}
+    assert fields_of("validation.json") == {*validation.to_dict(), "verdict"}
     assert fields_of("offsets.json") >= set(json.loads((tmp_path / "offsets.json").read_text(encoding="utf-8")))
 
 
