@@ -37,7 +37,10 @@ def play(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         for row in pool.map(_run, jobs):
             rows.append(row)
-            told = row.get("refused") or f"{row['overall']}, {row['prediction']}, {row['masses'] / row['cad']:.2f}"
+            told = (
+                row.get("refused")
+                or f"{row['overall']}, {row['prediction']}, {row['masses']:.2f} of {row['cad']:.2f} kg"
+            )
             print(f"{len(rows)} of {len(jobs)}: {row['robot']} {row['seed']} {row['kind']}: {told}", file=sys.stderr)
     return rows
 
