@@ -96,6 +96,8 @@ def _simulate(robot: str, seed: int, spread: float, folder: Path) -> None:
                 recording.write(draft / file)
             truth = {"seed": used, "parameters": np.asarray(trials[0].truth.parameters).tolist()}
             (draft / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
-            draft.rename(folder)
+            # Another process may have simulated the same.
+            if not (folder / "truth.json").exists():
+                draft.rename(folder)
         return
     raise RuntimeError(f"no motion of {robot} could be simulated from seed {seed}")
