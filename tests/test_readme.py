@@ -157,6 +157,30 @@ def test_figures_of_the_truth_are_those_stored() -> None:
                 assert number == pytest.approx(other, rel=0.03), words
 
 
+def test_figures_of_verdicts_are_those_stored() -> None:
+    folder = ROOT / "benchmarks" / "results"
+    values = {
+        figure["what"]: figure["value"]
+        for name in ("fairness", "fairness_loads")
+        for figure in json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+    }
+    for row, value in (
+        ("the CAD is exact", values["CAD exact: called an improvement"]),
+        ("the CAD is 20 % off", values["CAD 20 % off: called an improvement"]),
+        ("200 runs, a quarter each", 100.0 * values["called good: links nearer than the CAD's"]),
+        ("of those whose link masses are not nearer", 100.0 * values["links not nearer: called good"]),
+        ("one channel wrong", values["glitches: runs of 60 whose link masses move by less than 0.3 standard errors"]),
+        ("the same: runs in which the channel", values["glitches: runs of 60 in which the channel is named"]),
+        ("nothing added, but", 60.0 * values["loads: false alarms, nothing added, second recording altered"]),
+        ("2 kg added: right link, of 36", 36.0 * values["loads: right link, 2 kg added"]),
+        ("with an exact CAD, called", values["CAD exact: called an improvement"]),
+        ("estimates called good", 100.0 * values["called good: links nearer than the CAD's"]),
+    ):
+        line = next(line for line in (README + MEASURED).splitlines() if line.startswith(f"| {row}"))
+        number = float(re.findall(r"[\d.]+", line.split("|")[2])[0])
+        assert number == pytest.approx(value, abs=0.5), row
+
+
 def test_figures_of_recordings_are_those_stored() -> None:
     stored = json.loads((ROOT / "benchmarks" / "results" / "recordings.json").read_text(encoding="utf-8"))
     values = {figure["what"]: figure["value"] for figure in stored["figures"]}
