@@ -172,7 +172,7 @@ def test_figures_of_verdicts_are_those_stored() -> None:
         ("one channel wrong", values["glitches: runs of 60 whose link masses move by less than 0.3 standard errors"]),
         ("the same: runs in which the channel", values["glitches: runs of 60 in which the channel is named"]),
         ("nothing added, but", 60.0 * values["loads: false alarms, nothing added, second recording altered"]),
-        ("2 kg added: right link, of 36", 36.0 * values["loads: right link, 2 kg added"]),
+        ("two kilograms on a hand", 36.0 * values["loads: right link, 2 kg added"]),
         ("with an exact CAD, called", values["CAD exact: called an improvement"]),
         ("estimates called good", 100.0 * values["called good: links nearer than the CAD's"]),
     ):
@@ -224,7 +224,8 @@ def test_figures_of_the_laboratory_are_those_stored() -> None:
 def test_figures_are_those_of_the_stored_benchmark() -> None:
     stored = json.loads((ROOT / "benchmarks" / "results" / "core.json").read_text(encoding="utf-8"))
     values = {figure["what"]: figure["value"] for figure in stored["figures"]}
-    missed = {figure["what"] for figure in stored["figures"] if not figure["met"]}
+    fair = json.loads((ROOT / "benchmarks" / "results" / "fairness.json").read_text(encoding="utf-8"))
+    missed = {figure["what"] for figure in (*stored["figures"], *fair["figures"]) if not figure["met"]}
     page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
     told = set(re.findall(r'"([^"]+)" is', "".join(re.findall(r"(?m)^Missed: .*$", page))))
     assert missed == told  # what is missed stands on the page, and nothing else
