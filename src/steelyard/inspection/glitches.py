@@ -354,11 +354,10 @@ def _find_runs(course: ReadingSeries) -> Iterator[Glitch]:
             continue
         predicted, residual = bridged
         off = np.abs(values[first:stop] - predicted)
-        if float(off.max()) <= course.resolution:
-            continue  # as near as the sensor resolves
         scale = max(residual, float(course.noise[start]) / _STEP_NOISE)
         limit = (_OFF_REPEATED if longer[number] else _OFF) * scale + course.resolution
-        if not far[number] or float(np.mean(off)) > limit or (not zero[number] and float(off[-1]) > limit):
+        away = not far[number] or float(np.mean(off)) > limit or (not zero[number] and float(off[-1]) > limit)
+        if away and float(off.max()) > course.resolution:
             yield Glitch(first, stop, "zero" if zero[number] else "held", float(off.max()))
 
 
